@@ -33,7 +33,8 @@ from tests.watch.many_runs import make_many_runs  # noqa: E402
 RUNS, ITERATIONS = 200, 1000
 LOOK_EVERY_S = 30.0
 VIEWS = (
-    "/runs", "/episodes?run=long&episode={episode}", "/episodes?run=two_step&episode={episode}", "/play?run=two_step", "/games",
+    "/runs", "/episodes?run=long&episode={episode}", "/episodes?run=two_step&episode={episode}", "/play?run=two_step",
+    "/games",
     "/tree?name={game}", "/dynamics", "/explain",
 )  # fmt: skip
 MODULE_CALL = "const done = arguments[0]; import('{}').then((m) => m.{}).then(done, (e) => done(String(e)))"

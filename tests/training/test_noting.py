@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import pytest
+
 from marl.runs.notes import NOTES, keep_note, read_notes
 from marl.training.display import Quiet
 from marl.training.noting import noted_in
@@ -18,7 +20,8 @@ class Shown(Quiet):
         self.notes.append(text)
 
 
-def test_notes_and_warnings_are_kept_while_a_run_runs(tmp_path: Path) -> None:
+def test_notes_and_warnings_are_kept_while_a_run_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "marl")  # of what is told on the screen, only warnings are kept
     shown = Shown()
     with noted_in(tmp_path, shown, lambda: 7) as display:
         display.note("first")

@@ -19,7 +19,6 @@ from marl.gametheory.rank import alpha_rank, bootstrap, elo, nash_average, respo
 from marl.play.changes import Changes
 from marl.play.episode import Which, play_episode
 from marl.play.playable import Playable
-from marl.policies.mixture import member_weights
 from marl.runs.saved import SavedRun
 from marl.serve.refused import Refused
 from marl.watch.games.found import games_in
@@ -206,8 +205,10 @@ def test_an_agent_whose_name_is_a_policy_that_plays_somebody_else_is_named_by_a_
 
 
 def _weights_of_member(run: Path, mixture: str, number: int) -> dict[str, Any]:
+    """As they lie in the checkpoint."""
     weights = SavedRun.open(run).weights[mixture]
-    return member_weights(weights, number)
+    start = f"members.{number}."
+    return {name.removeprefix(start): array for name, array in weights.items() if name.startswith(start)}
 
 
 def _check_plays(root: Path, found: dict[str, Any], cell: dict[str, str], agent: str, expected: dict[str, Any]) -> None:

@@ -2,16 +2,27 @@
 
 import { h, put } from "marl/dom.js";
 import { number } from "marl/format.js";
+import { drawBands, drawGoal, goalOf } from "marl/parts/chart_marks.js";
 import { inWords, tell, walk } from "marl/parts/chart_pointer.js";
 import { savePng, saveSvg } from "marl/parts/chart_svg.js";
 
 const COLORS = 8; // --c0 to --c7 of base.css
 const DASHES = [[], [7, 4], [2, 3]]; // more curves than colours: the ninth is dashed
 
-/** A chart of curves. A series is {label, x, y, low, high, color, dash}; low and high (an interval), color and dash may be
- *  missing. `goal` is a number or {value, label}. Returns {element, update(series), setLog(on), setLabels(x, y), setGoal(goal)};
+/** A chart of curves. A series is {label, x, y, low, high, color, dash}; low and high (an interval), color and dash may
+ *  be missing. `goal` is a number or {value, label}. Returns {element, update(series), setLog(on), setLabels(x, y),
+ *  setGoal(goal)};
  *  `signal` takes the chart down. */
-export function curveChart({ series, xLabel = "", yLabel = "", height = 280, log = false, signal, goal = null, name = "chart" }) {
+export function curveChart({
+  series,
+  xLabel = "",
+  yLabel = "",
+  height = 280,
+  log = false,
+  signal,
+  goal = null,
+  name = "chart",
+}) {
   const chart = { series: [], hidden: new Set(), xLabel, yLabel, height, log, goal, name, plot: null, shown: "" };
   build(chart);
   const update = (wanted) => {
@@ -52,7 +63,10 @@ function complete(one, i) {
 function build(chart) {
   chart.place = h("div", { class: "chart-plot", tabindex: "0", role: "img" });
   chart.tip = h("div", { class: "chart-tip", hidden: true, role: "status" });
-  chart.legend = h("div", { class: "chart-legend", role: "group", "aria-label": "Curves: press one to hide or show it" });
+  chart.legend = h(
+    "div",
+    { class: "chart-legend", role: "group", "aria-label": "Curves: press one to hide or show it" },
+  );
   chart.empty = h("p", { class: "quiet chart-empty" }, "There is nothing to draw yet.");
   const buttons = h(
     "span",
@@ -71,7 +85,7 @@ export function shownSeries(chart) {
   return chart.series.filter((one) => !chart.hidden.has(one.label));
 }
 
-// -- drawing ----------------------------------------------------------------------------------------------------------
+// -- drawing -----------------------------------------------------------------------------------------------------
 
 /** New numbers: into the plot that is there, or a new plot where other curves have come. */
 function refresh(chart) {
@@ -121,7 +135,7 @@ function redraw(chart) {
   fillLegend(chart);
 }
 
-/** One row of x for all curves. Where a curve has no number of its own there, the line goes on (undefined, not null). */
+/** One row of x for all curves. Where a curve has no number of its own the line goes on (undefined, not null). */
 function table(chart) {
   const tables = chart.series.map((one) => [one.x, chart.log ? one.y.map(positive) : one.y]);
   return globalThis.uPlot.join(tables);
@@ -135,7 +149,15 @@ function options(chart, width) {
   const font = "12px system-ui, sans-serif";
   const ink = () => colorOf("--quiet");
   const lines = { stroke: () => colorOf("--line"), width: 1 };
-  const axis = { stroke: ink, grid: lines, ticks: lines, font, labelFont: font, labelSize: 20, values: (_, splits) => marks(splits) };
+  const axis = {
+    stroke: ink,
+    grid: lines,
+    ticks: lines,
+    font,
+    labelFont: font,
+    labelSize: 20,
+    values: (_, splits) => marks(splits),
+  };
   const sizes = (_, values) => 18 + 7 * Math.max(2, ...(values ?? []).map((text) => (text ?? "").length));
   return {
     width,
@@ -166,7 +188,8 @@ function marks(values) {
   const units = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
   const [from, letter] = units.find(([least]) => largest >= least && largest < 1e12) ?? [1, ""];
   const unit = from === 1e4 ? 1e3 : from;
-  return values.map((value) => (value === null || value === undefined ? "" : value === 0 ? "0" : `${number(value / unit)}${letter}`));
+  const mark = (value) => (value === 0 ? "0" : `${number(value / unit)}${letter}`);
+  return values.map((value) => (value === null || value === undefined ? "" : mark(value)));
 }
 
 /** The end of a name says more than its beginning. */
@@ -216,72 +239,19 @@ function yRange(chart, plot) {
   return globalThis.uPlot.rangeNum(low, high, 0.08, true);
 }
 
-/** The goal as {value, label}; null without one. */
-export function goalOf(chart) {
-  if (chart.goal === null || chart.goal === undefined) return null;
-  return typeof chart.goal === "object" ? chart.goal : { value: chart.goal, label: `goal ${number(chart.goal)}` };
-}
-
-/** The corners of an interval's band: along the upper bound, and back along the lower one. */
-export function bandCorners(one, isLog) {
-  const there = [];
-  const back = [];
-  one.x.forEach((x, i) => {
-    const [low, high] = [one.low?.[i], one.high?.[i]];
-    if (!Number.isFinite(low) || !Number.isFinite(high) || (isLog && high <= 0)) return;
-    there.push([x, high]);
-    back.push([x, isLog ? Math.max(low, high * 1e-6) : low]);
-  });
-  return [...there, ...back.reverse()];
-}
-
-function drawBands(chart, plot) {
-  const { ctx } = plot;
-  const { left, top, width, height } = plot.bbox;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(left, top, width, height);
-  ctx.clip();
-  ctx.globalAlpha = 0.18;
-  for (const one of shownSeries(chart)) {
-    if (!one.low) continue;
-    ctx.beginPath();
-    for (const [x, y] of bandCorners(one, chart.log)) ctx.lineTo(plot.valToPos(x, "x", true), plot.valToPos(y, "y", true));
-    ctx.fillStyle = colorOf(one.color);
-    ctx.fill();
-  }
-  ctx.restore();
-}
-
-function drawGoal(chart, plot) {
-  const goal = goalOf(chart);
-  if (goal === null || (chart.log && goal.value <= 0)) return;
-  const { ctx } = plot;
-  const { left, top, width } = plot.bbox;
-  const y = plot.valToPos(goal.value, "y", true);
-  const dots = globalThis.uPlot.pxRatio;
-  ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = colorOf("--good");
-  ctx.lineWidth = 1.5 * dots;
-  ctx.setLineDash([8 * dots, 5 * dots]);
-  ctx.beginPath();
-  ctx.moveTo(left, y);
-  ctx.lineTo(left + width, y);
-  ctx.stroke();
-  ctx.font = `${12 * dots}px system-ui, sans-serif`;
-  ctx.textAlign = "right";
-  const below = y - top < 18 * dots;
-  ctx.fillText(goal.label, left + width - 4 * dots, below ? y + 14 * dots : y - 5 * dots);
-  ctx.restore();
-}
-
-// -- the legend, and values under the pointer ---------------------------------------------------------------------------
+// -- the legend, and values under the pointer --------------------------------------------------------------------
 
 function fillLegend(chart) {
   const keys = chart.series.map((one) => {
-    const mark = h("span", { class: "chart-mark", style: { color: colorOf(one.color) } }, one.dash.length ? "┅" : "━");
+    const sign = one.dash.length ? "┅" : "━";
+    const mark = h("span", { class: "chart-mark", style: { color: colorOf(one.color) } }, sign);
     const isShown = !chart.hidden.has(one.label);
-    return h("button", { class: "small", "aria-pressed": String(isShown), onclick: (event) => toggle(chart, one, event) }, mark, ` ${one.label}`);
+    return h(
+      "button",
+      { class: "small", "aria-pressed": String(isShown), onclick: (event) => toggle(chart, one, event) },
+      mark,
+      ` ${one.label}`,
+    );
   });
   put(chart.legend, keys);
 }

@@ -52,8 +52,9 @@ export function boardDrawing(options) {
     const action = actionAt(scene, row, column);
     const free = isLegal(action, options.legal);
     const taken = scene.cells[row][column] !== null && scene.style !== "holes";
-    const verb = taken ? `choose ${standing(scene, row, column)}` : `place ${scene.piece ?? "a piece"} at ${where(row, column)}`;
-    const label = free ? verb : standing(scene, row, column);
+    const here = standing(scene, row, column);
+    const verb = taken ? `choose ${here}` : `place ${scene.piece ?? "a piece"} at ${where(row, column)}`;
+    const label = free ? verb : here;
     return { label, disabled: !free, onClick: () => options.onAction(action) };
   }
 
@@ -61,14 +62,16 @@ export function boardDrawing(options) {
     const here = `${row},${column}`;
     const target = from === null ? undefined : scene.actions[`${from}>${here}`];
     const ends = isLegal(target, options.legal);
-    const begins = Object.keys(scene.actions).some((key) => key.startsWith(`${here}>`) && isLegal(scene.actions[key], options.legal));
+    const ways = Object.keys(scene.actions).filter((key) => key.startsWith(`${here}>`));
+    const begins = ways.some((key) => isLegal(scene.actions[key], options.legal));
     const pick = () => {
       from = from === here ? null : here;
       show(scene);
     };
     const verb = ends ? "move to " : begins ? "pick up " : "";
     const onClick = () => (ends ? options.onAction(target) : pick());
-    return { label: `${verb}${standing(scene, row, column)}`, disabled: !ends && !begins, pressed: from === here, onClick };
+    const label = `${verb}${standing(scene, row, column)}`;
+    return { label, disabled: !ends && !begins, pressed: from === here, onClick };
   }
 
   return { element, show };
@@ -108,7 +111,7 @@ function standing(scene, row, column) {
   return `${piece === null ? "empty" : NAMES[piece] ?? piece} at ${where(row, column)}`;
 }
 
-// -- drawing --------------------------------------------------------------------------------------------------------------
+// -- drawing ---------------------------------------------------------------------------------------------------------
 
 function margin(scene) {
   if (scene.style === "chess" || scene.style === "points") return 20;
@@ -207,7 +210,8 @@ function drawPiece(piece, style, x, y) {
   if (style === "holes") return fallenDisc(piece, x, y);
   const arm = CELL * 0.26;
   if (piece === "O") return disc(x, y, arm, "board-ring");
-  return path(`M${x - arm} ${y - arm}L${x + arm} ${y + arm}M${x + arm} ${y - arm}L${x - arm} ${y + arm}`, "board-cross");
+  const [left, right, up, down] = [x - arm, x + arm, y - arm, y + arm];
+  return path(`M${left} ${up}L${right} ${down}M${right} ${up}L${left} ${down}`, "board-cross");
 }
 
 /** Colours are never alone: one of the two discs has a ring on it. */

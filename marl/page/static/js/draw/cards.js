@@ -58,7 +58,8 @@ function state(player, seat) {
 
 function won(amount, y) {
   const sign = amount > 0 ? "+" : "";
-  return word(330, y, `${sign}${number(amount)}`, { name: amount > 0 ? "won-word" : amount < 0 ? "lost-word" : "strong-word" });
+  const name = amount > 0 ? "won-word" : amount < 0 ? "lost-word" : "strong-word";
+  return word(330, y, `${sign}${number(amount)}`, { name });
 }
 
 function bubble(said, x, y) {
@@ -89,7 +90,8 @@ function drawCard(card, x, y) {
   const suit = /[♠♥♦♣]$/.exec(card)?.[0] ?? "";
   const rank = suit ? card.slice(0, -1) : card;
   const ink = suit === "♥" || suit === "♦" ? "card-red" : "card-ink";
-  parts.push(word(x + WIDE / 2, y + (suit ? 22 : TALL / 2), cut(rank, 5), { name: ink, size: rank.length > 2 ? 15 : 24 }));
+  const size = rank.length > 2 ? 15 : 24;
+  parts.push(word(x + WIDE / 2, y + (suit ? 22 : TALL / 2), cut(rank, 5), { name: ink, size }));
   if (suit) parts.push(word(x + WIDE / 2, y + 47, suit, { name: ink, size: 22 }));
   return s("g", {}, parts, s("title", {}, card));
 }
@@ -99,7 +101,7 @@ function drawDie(face, x, y, size) {
   const parts = [box(x, y, size, size, hidden ? "card-back" : "card-face", size / 5)];
   const [cx, cy, away] = [x + size / 2, y + size / 2, size * 0.26];
   if (hidden) parts.push(word(cx, cy, "?", { name: "card-hidden", size: size / 2 }));
-  else if (face in PIPS) parts.push(PIPS[face].map(([dx, dy]) => disc(cx + dx * away, cy + dy * away, size * 0.09, "pip")));
+  else if (face in PIPS) parts.push(PIPS[face].map(([dx, dy]) => disc(cx + dx * away, cy + dy * away, size / 11, "pip")));
   else parts.push(word(cx, cy, String(face), { name: "card-ink", size: size / 2 }));
   return s("g", {}, parts.flat(), s("title", {}, hidden ? "a hidden die" : `a die that shows ${face}`));
 }

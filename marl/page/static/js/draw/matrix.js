@@ -57,7 +57,8 @@ function drawMatrix(sheet, scene) {
     y += drawn.height + 14;
   }
   if (tables.length > MOST_TABLES) {
-    parts.push(word(4, y + 8, `and ${tables.length - MOST_TABLES} more tables`, { name: "quiet-word", anchor: "start" }));
+    const more = `and ${tables.length - MOST_TABLES} more tables`;
+    parts.push(word(4, y + 8, more, { name: "quiet-word", anchor: "start" }));
     y += 24;
   }
   const past = historyStrip(scene, y, width);
@@ -96,7 +97,7 @@ function deeper(table, action) {
   return table.map((row) => row.map((cell) => cell[action]));
 }
 
-/** A table as drawn parts with its size; also the states of a game are drawn by it. `payoffs` has one table per player. */
+/** A table as drawn parts with its size, also for the states of a game. `payoffs` has one table per player. */
 export function payoffTable({ players, moves, payoffs, played = null, title = "" }, x, y) {
   const [rows, columns] = [moves[0], moves[1] ?? [""]];
   const named = [...rows, players[0]];
@@ -111,7 +112,8 @@ export function payoffTable({ players, moves, payoffs, played = null, title = ""
   parts.push(word(left - 8, top - 12, players[0], { name: "player-0", anchor: "end", most: 14 }));
   columns.forEach((name, j) => {
     const isPlayed = played !== null && played[1] === j;
-    parts.push(word(left + (j + 0.5) * cell, top - 12, cut(name, 12), { name: isPlayed ? "played-word" : "move-word" }));
+    const style = isPlayed ? "played-word" : "move-word";
+    parts.push(word(left + (j + 0.5) * cell, top - 12, cut(name, 12), { name: style }));
   });
   rows.forEach((name, i) => {
     const isPlayed = played !== null && played[0] === i;
@@ -135,13 +137,13 @@ function cellParts(payoffs, i, j, x, y, cell, played) {
   const inLine = known && !isPlayed && (played[0] === i || played[1] === j) && played.includes(null);
   const name = isPlayed ? "matrix-cell played" : inLine ? "matrix-cell in-line" : "matrix-cell";
   const parts = [box(x + 1.5, y + 1.5, cell - 3, ROW - 3, name, 5)];
-  if (payoffs.length === 1) return [...parts, word(x + cell / 2, y + ROW / 2, number(payoffs[0][i][j], 3), { name: "payoff" })];
-  const step = cell / payoffs.length;
+  // Two players: the row's payoff lower left, the column's upper right, as in textbooks.
+  const corners = [[0.28, 0.7], [0.72, 0.32]];
   payoffs.forEach((table, player) => {
-    // Two players: the row's payoff lower left, the column's upper right, as in textbooks.
-    const two = payoffs.length === 2;
-    const [px, py] = two ? [x + cell * (player ? 0.72 : 0.28), y + ROW * (player ? 0.32 : 0.7)] : [x + step * (player + 0.5), y + ROW / 2];
-    parts.push(word(px, py, number(table[i][j], 3), { name: `payoff player-${player % 8}` }));
+    const beside = [(player + 0.5) / payoffs.length, 0.5];
+    const [right, down] = payoffs.length === 2 ? corners[player] : beside;
+    const style = payoffs.length === 1 ? "payoff" : `payoff player-${player % 8}`;
+    parts.push(word(x + cell * right, y + ROW * down, number(table[i][j], 3), { name: style }));
   });
   return parts;
 }
@@ -151,7 +153,8 @@ function historyStrip(scene, y, width) {
   const history = scene.history ?? [];
   const several = (scene.rounds ?? 1) > 1;
   if (!several) return { parts: [], height: 0 };
-  const parts = [word(2, y + 12, `Round ${scene.round} of ${scene.rounds}`, { name: "strong-word", anchor: "start", most: 40 })];
+  const title = `Round ${scene.round} of ${scene.rounds}`;
+  const parts = [word(2, y + 12, title, { name: "strong-word", anchor: "start", most: 40 })];
   let top = y + 28;
   if (history.length === 0) return { parts, height: 24 };
   const step = Math.min(18, (width - 96) / Math.max(history.length, 1));

@@ -51,7 +51,7 @@ function wallParts(lines) {
   // Walls in a row are one bar: fewer parts, and no gaps between them.
   lines.forEach((text, row) => {
     for (const run of text.matchAll(/#+/g)) {
-      parts.push(s("rect", { x: run.index * CELL, y: row * CELL, width: run[0].length * CELL, height: CELL, class: "maze-wall" }));
+      parts.push(box(run.index * CELL, row * CELL, run[0].length * CELL, CELL, "maze-wall", 0));
     }
   });
   return parts;
@@ -61,18 +61,21 @@ function thingParts(thing, walkers, isMain) {
   const [x, y] = [(thing.column + 0.5) * CELL, (thing.row + 0.5) * CELL];
   const sort = thing.sort ?? "walker";
   const title = s("title", {}, thing.name);
-  const label = thing.text ? word(x, y, cut(thing.text, 3), { name: "thing-word" }) : null;
+  const style = sort === "goal" ? "goal-word" : "thing-word";
+  const label = thing.text ? word(x, y, cut(thing.text, 3), { name: style }) : null;
   if (sort === "exit") return s("g", {}, box(x - 11, y - 11, 22, 22, "maze-exit", 4), flag(x, y), title);
-  if (sort === "goal") {
-    return s("g", {}, disc(x, y, 9.5, "maze-goal"), thing.text ? word(x, y, cut(thing.text, 2), { name: "goal-word" }) : null, title);
+  if (sort === "goal") return s("g", {}, disc(x, y, 9.5, "maze-goal"), label, title);
+  if (sort === "food") {
+    const stem = path(`M${x} ${y - 8}q2 -5 6 -4`, "maze-stem");
+    return s("g", {}, disc(x, y + 1, 9.5, "maze-food"), stem, label, title);
   }
-  if (sort === "food") return s("g", {}, disc(x, y + 1, 9.5, "maze-food"), path(`M${x} ${y - 8}q2 -5 6 -4`, "maze-stem"), label, title);
   const colour = colourOf(thing.name, walkers);
   return s("g", {}, isMain ? disc(x, y, 11, "maze-halo") : null, disc(x, y, 9, `body f${colour}`), label, title);
 }
 
 function flag(x, y) {
-  return [line(x - 4, y + 8, x - 4, y - 8, "flag-pole"), path(`M${x - 4} ${y - 8}L${x + 7} ${y - 4}L${x - 4} ${y}Z`, "flag")];
+  const cloth = `M${x - 4} ${y - 8}L${x + 7} ${y - 4}L${x - 4} ${y}Z`;
+  return [line(x - 4, y + 8, x - 4, y - 8, "flag-pole"), path(cloth, "flag")];
 }
 
 /** Below the maze, so that it hides nothing. */
@@ -80,5 +83,6 @@ function windParts(wind, width, top) {
   const [dx, dy] = WAYS[wind];
   const [x, y] = [width / 2 - 34, top + 15];
   const stroke = line(x - dx * 8, y - dy * 8, x + dx * 5, y + dy * 5, "wind");
-  return [stroke, arrowHead(x + dx * 9, y + dy * 9, dx, dy, 7, "wind-head"), word(x + 18, y, "wind", { name: "quiet-word", anchor: "start" })];
+  const head = arrowHead(x + dx * 9, y + dy * 9, dx, dy, 7, "wind-head");
+  return [stroke, head, word(x + 18, y, "wind", { name: "quiet-word", anchor: "start" })];
 }

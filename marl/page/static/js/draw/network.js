@@ -70,7 +70,8 @@ function edgeParts(scene, edge, i, at, twins, few) {
   way.style.setProperty("stroke-width", `${round(1.5 + 9 * Math.min(edge.share ?? 0, 1))}px`);
   const parts = [way];
   if (scene.directed) parts.push(head(cx, cy, x2, y2, name));
-  return { way: s("g", {}, parts, s("title", {}, edge.text ?? "")), label: edge.text && few ? labelAt(edge, mx, my) : null };
+  const title = s("title", {}, edge.text ?? "");
+  return { way: s("g", {}, parts, title), label: edge.text && few ? labelAt(edge, mx, my) : null };
 }
 
 function isPair(one, other) {
@@ -88,7 +89,8 @@ function labelAt(edge, x, y) {
   const lines = edge.text.split(", ").slice(0, 2);
   const wide = 6 * Math.max(...lines.map((one) => Math.min(one.length, 14))) + 10;
   const tall = 14 * lines.length + 4;
-  const words = lines.map((one, i) => word(x, y + (i - (lines.length - 1) / 2) * 13, one, { name: "edge-word", most: 14 }));
+  const first = y - ((lines.length - 1) / 2) * 13;
+  const words = lines.map((one, i) => word(x, first + i * 13, one, { name: "edge-word", most: 14 }));
   return [box(x - wide / 2, y - tall / 2, wide, tall, "edge-ground", 4), words];
 }
 
@@ -97,7 +99,8 @@ function nodeParts(node, at, few) {
   const colour = node.colour ?? null;
   const name = colour === null ? "node" : `node f${colour % 8}`;
   const radius = few ? 17 : 11;
-  const label = word(x, y, node.name, { name: colour === null ? "node-word" : "on-colour", most: few ? 5 : 4, size: few ? 12 : 9 });
+  const style = { name: colour === null ? "node-word" : "on-colour", most: few ? 5 : 4, size: few ? 12 : 9 };
+  const label = word(x, y, node.name, style);
   const [played, earned] = (node.text ?? "").split(", ");
   const told = [played, earned].filter(Boolean).join(", ");
   const ground = box(x - 3 * told.length - 2, y + radius + 3, 6 * told.length + 4, 14, "edge-ground", 4);

@@ -62,7 +62,8 @@ function arrow(body, x, y, radius, scale) {
   const [ux, uy] = [body.vx / speed, -body.vy / speed];
   const length = radius + 6 + 0.22 * speed * scale;
   const [tx, ty] = [x + ux * length, y + uy * length];
-  return [line(x + ux * radius, y + uy * radius, tx - ux * 4, ty - uy * 4, "speed"), arrowHead(tx, ty, ux, uy, 7, "speed-head")];
+  const shaft = line(x + ux * radius, y + uy * radius, tx - ux * 4, ty - uy * 4, "speed");
+  return [shaft, arrowHead(tx, ty, ux, uy, 7, "speed-head")];
 }
 
 function nameOf(body, at, scale, scene) {
@@ -72,7 +73,8 @@ function nameOf(body, at, scale, scene) {
   // Large bodies carry their number inside; the names of small ones stand below, or above at the lower edge.
   const short = /(\d+)$/.exec(body.name)?.[1] ?? cut(body.name, 4);
   const below = y + radius + 10 < SIDE - 8 ? y + radius + 10 : y - radius - 10;
-  const label = radius > 13 ? word(x, y, short, { name: "on-colour" }) : word(x, below, body.name, { name: "body-name", most: 14 });
+  const inside = word(x, y, short, { name: "on-colour" });
+  const label = radius > 13 ? inside : word(x, below, body.name, { name: "body-name", most: 14 });
   if (words.length === 0) return label;
   const [tx, ty] = [Math.min(Math.max(x, 60), SIDE - 60), Math.max(y - radius - 22, 16)];
   return [label, box(tx - 44, ty - 12, 88, 24, "bubble", 12), word(tx, ty, cut(words[0], 13), { name: "said-word" })];

@@ -92,8 +92,8 @@ function update(place, cell) {
   }
 }
 
-/** A row of buttons with words on them: `{element, show(choices)}`; a choice is {key, text, label, disabled, pressed, onClick}.
- *  Buttons stay the same from scene to scene, so that the focus is not lost. */
+/** A row of buttons with words on them: `{element, show(choices)}`; a choice is {key, text, label, disabled, pressed,
+ *  onClick}. Buttons stay the same from scene to scene, so that the focus is not lost. */
 export function choiceRow(label) {
   const element = h("div", { class: "choices row", role: "group", "aria-label": label });
   const buttons = new Map();

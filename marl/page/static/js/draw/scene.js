@@ -25,7 +25,7 @@ const DRAWINGS = {
   text: textDrawing,
 };
 
-/** A place for one scene after another: `{element, show(scene)}`. What stays the same from scene to scene is not drawn anew.
+/** A place for one scene after another: `{element, show(scene)}`. What stays the same is not made anew.
  *  With `onAction(action)`, places that stand for an action can be clicked; `legal` are the numbers of the
  *  actions that may be taken (null: all), or a function that gives them; `seat` is the agent whose view it is. */
 export function scenePicture({ onAction = null, legal = null, seat = null } = {}) {

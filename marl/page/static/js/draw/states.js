@@ -53,7 +53,8 @@ function card(scene, state, i) {
   const draw = (x, y) => {
     const parts = [box(x, y, width, height, isNow ? "state-card now" : "state-card", 8)];
     parts.push(word(x + 12, y + 18, state.name, { name: "strong-word", anchor: "start", most: 22 }));
-    if (isNow) parts.push(word(x + width - 12, y + 18, unsure ? "perhaps here" : "here", { name: "here-word", anchor: "end" }));
+    const here = unsure ? "perhaps here" : "here";
+    if (isNow) parts.push(word(x + width - 12, y + 18, here, { name: "here-word", anchor: "end" }));
     if (state.payoffs) parts.push(payoffTable(table, x + 8, y + 34).parts);
     else parts.push(word(x + 12, y + 38, "pays nothing", { name: "quiet-word", anchor: "start" }));
     return parts;

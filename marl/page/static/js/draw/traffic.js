@@ -79,7 +79,9 @@ function carParts(car, isSeat) {
   const brakes = car.moved ? null : [box(-13, -7, 3, 4, "brake", 1), box(-13, 3, 3, 4, "brake", 1)];
   const own = isSeat ? box(-16, -11, 32, 22, "car-own", 7) : null;
   const number = /(\d+)$/.exec(car.name)?.[1] ?? "";
-  const label = word(x - (TURNS[car.heading] % 180 ? 0 : 5), y - (TURNS[car.heading] % 180 ? 5 : 0), number, { name: "on-colour", size: 11 });
+  // On the back of the car, behind the window.
+  const [dx, dy] = TURNS[car.heading] % 180 ? [0, -5] : [-5, 0];
+  const label = word(x + dx, y + dy, number, { name: "on-colour", size: 11 });
   return s("g", {}, s("g", { transform: turned }, own, body, brakes), label, s("title", {}, car.name));
 }
 
@@ -91,8 +93,10 @@ function lightParts(light, isSeat) {
     const name = light.dark ? "lamp dark" : green ? "lamp green" : "lamp red";
     return s("circle", { cx: x + dx, cy: y + dy, r: 6, class: name });
   };
-  const bar = level ? line(x + 8, y + CELL / 2, x + CELL - 8, y + CELL / 2, "open") : line(x + CELL / 2, y + 8, x + CELL / 2, y + CELL - 8, "open");
+  const [cx, cy, long] = [x + CELL / 2, y + CELL / 2, CELL / 2 - 8];
+  const bar = level ? line(cx - long, cy, cx + long, cy, "open") : line(cx, cy - long, cx, cy + long, "open");
   const frame = isSeat ? box(x - 1, y - 1, CELL + 2, CELL + 2, "car-own", 3) : null;
   const told = light.dark ? `${light.name} is dark` : `${light.name}: green for cars that go ${light.green}`;
-  return s("g", {}, frame, light.dark ? null : bar, lamp(-8, CELL + 6, level), lamp(-8, -8, !level), s("title", {}, told));
+  const lamps = [lamp(-8, CELL + 6, level), lamp(-8, -8, !level)];
+  return s("g", {}, frame, light.dark ? null : bar, lamps, s("title", {}, told));
 }

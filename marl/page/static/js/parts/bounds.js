@@ -5,16 +5,20 @@ import { number } from "marl/format.js";
 import { intervals } from "marl/parts/ranks.js";
 import { pictureButtons } from "marl/save.js";
 
-const MEANING = "If all players were played by this entrant: how much could they gain together by replying better? Lines are two "
-  + "standard errors around it.";
+const MEANING = "If all players were played by this entrant: how much could they gain together by replying better? "
+  + "Lines are two standard errors around it.";
 /** What the numbers of a measurement are. */
 export const KINDS = {
   exact: { sign: "", words: "Exact: every reply that the game allows was looked at." },
   "sampled chance": {
-    sign: "~ ", words: "Sampled chance: all replies were looked at, but seeds stand for chance; such a figure tends to err upwards, by about its error.",
+    sign: "~ ",
+    words: "Sampled chance: all replies were looked at, but seeds stand for chance; such a figure tends to err "
+      + "upwards, by about its error.",
   },
   "lower bound": {
-    sign: "≥ ", words: "A lower bound: only some replies were looked at, so the truth is as large or larger; 0 means that none was found, not that there is none.",
+    sign: "≥ ",
+    words: "A lower bound: only some replies were looked at, so the truth is as large or larger; 0 means that none "
+      + "was found, not that there is none.",
   },
 };
 

@@ -69,5 +69,6 @@ export function inWords(chart) {
     if (y.length === 0) return `${one.label}: no values`;
     return `${one.label}: ${y.length} points from ${number(y[0])} to ${number(y[y.length - 1])}`;
   });
-  return `Curves of ${chart.yLabel || "values"} over ${chart.xLabel || "x"}. ${told.join("; ")}. Arrow keys read the points.`;
+  const what = `Curves of ${chart.yLabel || "values"} over ${chart.xLabel || "x"}`;
+  return `${what}. ${told.join("; ")}. Arrow keys read the points.`;
 }

@@ -1,7 +1,8 @@
-// A chart of curves as a drawing of lines and texts: sharp at every size, with the numbers of the data, not dots of the screen.
+// A chart of curves as a drawing of lines and texts: sharp at every size, of the data and not of the screen's dots.
 
-import { bandCorners, colorOf, goalOf, shownSeries } from "marl/charts.js";
+import { colorOf, shownSeries } from "marl/charts.js";
 import { h, s } from "marl/dom.js";
+import { bandCorners, goalOf } from "marl/parts/chart_marks.js";
 import { download } from "marl/save.js";
 
 const FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif";
@@ -17,7 +18,13 @@ export function chartSvg(chart, series) {
   const all = { width: plot.width, height: chart.height + keys.height + 10 };
   return s(
     "svg",
-    { xmlns: "http://www.w3.org/2000/svg", ...all, viewBox: `0 0 ${all.width} ${all.height}`, "font-family": FONT, "font-size": 12 },
+    {
+      xmlns: "http://www.w3.org/2000/svg",
+      ...all,
+      viewBox: `0 0 ${all.width} ${all.height}`,
+      "font-family": FONT,
+      "font-size": 12,
+    },
     s("title", {}, `${chart.yLabel || "values"} over ${chart.xLabel || "x"}`),
     s("rect", { ...all, fill: colorOf("--ground") }),
     s("clipPath", { id: "box" }, s("rect", rectangle(box))),
@@ -66,7 +73,10 @@ function curve(chart, one) {
   const { plot, log } = chart;
   const color = colorOf(one.color);
   const point = ([x, y]) => `${place(plot, x, "x")},${place(plot, y, "y")}`;
-  const band = one.low ? s("polygon", { points: bandCorners(one, log).map(point).join(" "), fill: color, opacity: 0.18 }) : null;
+  const band = one.low ? s(
+    "polygon",
+    { points: bandCorners(one, log).map(point).join(" "), fill: color, opacity: 0.18 },
+  ) : null;
   let path = "";
   let isOn = false;
   one.x.forEach((x, i) => {
@@ -77,7 +87,14 @@ function curve(chart, one) {
   });
   const dash = one.dash.length ? one.dash.join(" ") : null;
   // Round ends: a curve of a single point is a dot.
-  const line = { d: path, fill: "none", stroke: color, "stroke-width": 1.8, "stroke-dasharray": dash, "stroke-linecap": "round" };
+  const line = {
+    d: path,
+    fill: "none",
+    stroke: color,
+    "stroke-width": 1.8,
+    "stroke-dasharray": dash,
+    "stroke-linecap": "round",
+  };
   if (one.x.length === 1) Object.assign(line, { d: `${path}h0`, "stroke-width": 6 });
   return s("g", {}, band, s("path", line));
 }
@@ -91,7 +108,10 @@ function goalLine(chart, { left, top, width }) {
   return s(
     "g",
     {},
-    s("line", { x1: left, x2: left + width, y1: y, y2: y, stroke: color, "stroke-width": 1.5, "stroke-dasharray": "8 5" }),
+    s(
+      "line",
+      { x1: left, x2: left + width, y1: y, y2: y, stroke: color, "stroke-width": 1.5, "stroke-dasharray": "8 5" },
+    ),
     s("text", { x: left + width - 4, y: below ? y + 14 : y - 5, "text-anchor": "end", fill: color }, goal.label),
   );
 }
@@ -106,7 +126,10 @@ function legend(series, width, top) {
     if (x + wide > width && x > 14) [x, y] = [14, y + LINE];
     const dash = one.dash.length ? one.dash.join(" ") : null;
     element.append(
-      s("line", { x1: x, x2: x + 18, y1: y, y2: y, stroke: colorOf(one.color), "stroke-width": 3, "stroke-dasharray": dash }),
+      s(
+        "line",
+        { x1: x, x2: x + 18, y1: y, y2: y, stroke: colorOf(one.color), "stroke-width": 3, "stroke-dasharray": dash },
+      ),
       s("text", { x: x + 24, y: y + 4 }, one.label),
     );
     x += wide;
@@ -114,7 +137,7 @@ function legend(series, width, top) {
   return { element, height: y - top + 8 };
 }
 
-// -- pictures -----------------------------------------------------------------------------------------------------------
+// -- pictures ----------------------------------------------------------------------------------------------------
 
 /** Save the chart as a vector drawing. */
 export function saveSvg(chart) {

@@ -4,7 +4,7 @@ import { h } from "marl/dom.js";
 import { address } from "marl/routes.js";
 
 const KINDS = {
-  population: ["Populations", "Runs whose learners train against snapshots of each other: payoffs round by round, meta-strategy, lineage."],
+  population: ["Populations", "Runs whose learners train against snapshots of each other: payoffs by rounds, lineage."],
   report: ["Reports", "What marl report wrote: everybody against everybody, with rankings."],
   crossplay: ["Cross-plays", "Payoff tables that marl crossplay kept."],
   run: ["Runs that measured NashConv", "How far from an equilibrium a run was while it trained."],
@@ -20,7 +20,8 @@ export function gamesList(games) {
       h("td", {}, h("a", { href: address("games", [kind, game.path]) }, game.title)),
       h("td", { class: "number quiet" }, new Date(1000 * game.changed).toLocaleString()),
     ));
-    const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Folder"), h("th", { scope: "col", class: "number" }, "Changed")));
+    const titles = [h("th", { scope: "col" }, "Folder"), h("th", { scope: "col", class: "number" }, "Changed")];
+    const head = h("thead", {}, h("tr", {}, titles));
     const table = h("table", {}, h("caption", {}, meaning), head, h("tbody", {}, items));
     return h("section", { class: `games-of-${kind}` }, h("h2", {}, title), h("div", { class: "scroll" }, table));
   });

@@ -12,14 +12,17 @@ const MANY_ARROWS = 60; // from here on only the best replies are shown first
 const SURE = 0.8; // arrows that fewer redrawn tables have are dashed
 const MOST_LISTED = 12;
 
-/** The graph with its cycles; `bare` where it is told in words beside it. `graph` is as `marl.analysis.report.shown` gives it, `names` are the strategies of each player. */
+/** The graph with its cycles; `bare` where it is told in words beside it. `graph` is as `marl.analysis.report.shown`
+ *  gives it, `names` are the strategies of each player. */
 export function responseGraph({ graph, names, bare = false, name = "response_graph" }) {
   const place = layout(graph);
-  const shown = { graph, names, place, lit: graph.cycles.length ? 0 : null, focus: null, best: graph.edges.length > MANY_ARROWS };
+  const lit = graph.cycles.length ? 0 : null;
+  const shown = { graph, names, place, lit, focus: null, best: graph.edges.length > MANY_ARROWS };
   const element = h("div", { class: "graph" }, bare ? null : endsInWords(graph));
   const most = place.isGrid ? MOST_ON_A_GRID : MOST_ON_A_CIRCLE;
   if (graph.nodes.length > most || graph.edges.length < graph.arrows) {
-    add(element, h("p", { class: "quiet" }, `The graph has ${graph.nodes.length} nodes: too many to draw.`), cycleList(shown));
+    const words = `The graph has ${graph.nodes.length} nodes: too many to draw.`;
+    add(element, h("p", { class: "quiet" }, words), cycleList(shown));
     return { element };
   }
   if (graph.arrows === 0) return { element };
@@ -40,16 +43,20 @@ function again(share, draws) {
 function endsInWords(graph) {
   const apart = `${number(graph.significance)} standard errors`;
   if (graph.arrows === 0) {
-    return h("p", {}, `No difference is clearer than ${apart}, so nothing is better than anything else yet: no arrows to draw.`);
+    return h("p", {}, `No difference is clearer than ${apart}, so nothing is better than anything else yet: no arrows.`);
   }
-  const ends = graph.sinks.map(({ nodes, share }) => `${listed(nodes.map((i) => graph.nodes[i].name))} (${again(share, graph.draws)})`);
+  const ends = graph.sinks.map(({ nodes, share }) => {
+    const names = listed(nodes.map((i) => graph.nodes[i].name));
+    return `${names} (${again(share, graph.draws)})`;
+  });
   const count = ends.length === 1 ? "1 place" : `${ends.length} places`;
   const more = ends.length > MOST_LISTED ? `; and ${ends.length - MOST_LISTED} more` : "";
   return h("p", {}, `Better replies end in ${count}: ${ends.slice(0, MOST_LISTED).join("; ")}${more}.`);
 }
 
 function listed(names) {
-  return names.length > MOST_LISTED ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} others, in a cycle` : names.join(", ");
+  if (names.length <= MOST_LISTED) return names.join(", ");
+  return `${names.slice(0, 3).join(", ")} and ${names.length - 3} others, in a cycle`;
 }
 
 function controls(shown, name) {
@@ -57,16 +64,19 @@ function controls(shown, name) {
     shown.best = event.target.checked;
     draw(shown);
   } });
-  return h("div", { class: "row" }, h("label", { class: "grow" }, only, " only the best replies"), pictureButtons(() => shown.svg, name));
+  const label = h("label", { class: "grow" }, only, " only the best replies");
+  return h("div", { class: "row" }, label, pictureButtons(() => shown.svg, name));
 }
 
 function cycleList(shown) {
   const { cycles, draws } = shown.graph;
-  if (cycles.length === 0) return h("p", { class: "quiet" }, "No cycle: nowhere do better replies lead round in a circle.");
+  if (cycles.length === 0) return h("p", { class: "quiet" }, "No cycle: better replies lead nowhere round in a circle.");
   const items = cycles.map((cycle, i) => {
     const press = () => light(shown, shown.lit === i ? null : i);
-    const button = h("button", { class: "small cycle", "aria-pressed": String(shown.lit === i), onclick: press }, cycle.text);
-    const margins = cycle.margins.map((margin, k) => `${number(margin, 3)} ± ${number(cycle.stderrs[k], 2)}`).join(", ");
+    const pressed = String(shown.lit === i);
+    const button = h("button", { class: "small cycle", "aria-pressed": pressed, onclick: press }, cycle.text);
+    const errors = cycle.stderrs.map((error) => number(error, 2));
+    const margins = cycle.margins.map((margin, k) => `${number(margin, 3)} ± ${errors[k]}`).join(", ");
     const where = cycle.in_sink ? "better replies end here" : "better replies lead away from it";
     return h("li", {}, button, h("span", { class: "quiet" }, ` ${again(cycle.share, draws)}; by ${margins}; ${where}`));
   });
@@ -76,7 +86,8 @@ function cycleList(shown) {
 
 function light(shown, which) {
   shown.lit = which;
-  shown.list.querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-pressed", String(i === which)));
+  const press = (button, i) => button.setAttribute("aria-pressed", String(i === which));
+  shown.list.querySelectorAll("button").forEach(press);
   if (shown.canvas) draw(shown);
 }
 
@@ -111,7 +122,8 @@ function draw(shown) {
   const best = shown.best ? bestReplies(graph) : null;
   const { width, height } = place;
   const words = `Response graph of ${graph.nodes.length} nodes and ${graph.arrows} arrows`;
-  const svg = s("svg", { class: "graph-map", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": words });
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  const svg = s("svg", { class: "graph-map", ...size, role: "group", "aria-label": words });
   const arrows = [[], []];
   for (const edge of graph.edges) {
     const isLit = lit.has(`${edge.from} ${edge.to}`);
@@ -128,8 +140,9 @@ function draw(shown) {
 }
 
 function hint({ isGrid }) {
-  const what = isGrid ? "Each circle is a pair of strategies; arrows along a row or a column lead to where that player earns more." : "";
-  return `${what} Point at a circle, or walk with the arrow keys, to see its arrows alone.`.trim();
+  const how = "Point at a circle, or walk with the arrow keys, to see its arrows alone.";
+  if (!isGrid) return how;
+  return `Each circle is a pair of strategies; arrows along a row or a column lead to where that player earns more. ${how}`;
 }
 
 function drawArrow(shown, edge, isLit, isNear) {
@@ -175,11 +188,13 @@ function gridTitles({ place, names }) {
   const rows = names[0].map((_, i) => place.top + place.step * (i + 0.5));
   const columns = names[1].map((_, j) => place.left + place.step * (j + 0.5));
   const [own, theirs] = names.map(withoutStart);
+  const left = { x: place.left - 8, "text-anchor": "end" };
+  const above = { y: place.top - 10 };
   const title = (text, full, attributes) => s("text", attributes, text, s("title", {}, full));
   return [
-    rows.map((y, i) => title(label(own.rest[i], ROW_LETTERS), names[0][i], { x: place.left - 8, y, "text-anchor": "end", "dominant-baseline": "central" })),
-    columns.map((x, j) => title(label(theirs.rest[j], most), names[1][j], { x, y: place.top - 10, "text-anchor": "middle" })),
-    s("text", { x: place.left - 8, y: place.top - 10, "text-anchor": "end", class: "quiet-text" }, label(own.start, ROW_LETTERS)),
+    rows.map((y, i) => title(label(own.rest[i], ROW_LETTERS), names[0][i], { ...left, y, "dominant-baseline": "central" })),
+    columns.map((x, j) => title(label(theirs.rest[j], most), names[1][j], { x, ...above, "text-anchor": "middle" })),
+    s("text", { ...left, ...above, class: "quiet-text" }, label(own.start, ROW_LETTERS)),
     s("text", { x: place.left + 4, y: 12, class: "quiet-text" }, theirs.start),
   ];
 }
@@ -199,8 +214,10 @@ function about(graph, i) {
   const { name } = graph.nodes[i];
   const end = graph.sinks.some(({ nodes }) => nodes.includes(i)) ? " Better replies end here." : "";
   if (better.length === 0) return `${name}: nothing is clearly better; it is better than ${worse.length}.${end}`;
-  const told = better.slice(0, 3).map((edge) =>
-    `${graph.nodes[edge.to].name} (by ${number(edge.gain, 3)} ± ${number(edge.stderr, 2)}, ${again(edge.share, graph.draws)})`);
+  const told = better.slice(0, 3).map((edge) => {
+    const gain = `${number(edge.gain, 3)} ± ${number(edge.stderr, 2)}`;
+    return `${graph.nodes[edge.to].name} (by ${gain}, ${again(edge.share, graph.draws)})`;
+  });
   const more = better.length > 3 ? ` and ${better.length - 3} more` : "";
   return `${name}: better are ${told.join(", ")}${more}; it is better than ${worse.length}.${end}`;
 }

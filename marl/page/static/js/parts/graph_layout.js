@@ -7,7 +7,7 @@ const FEW = 12; // nodes whose names fit beside a circle upright
 export const MOST_LETTERS = 26; // of a node's name
 export const ROW_LETTERS = 10; // of a strategy's name beside a grid
 
-/** Places of the nodes: profiles of two players on a grid (a row and a column for each strategy), else all on a circle. */
+/** Places of the nodes: profiles of two players on a grid (a row and a column for each strategy), else on a circle. */
 export function layout(graph) {
   const isGrid = !graph.one_population && graph.nodes.every((node) => node.cell.length === 2);
   return isGrid ? onGrid(graph) : onCircle(graph);
@@ -47,9 +47,11 @@ function onGrid({ nodes }) {
   const columns = 1 + Math.max(...nodes.map((node) => node.cell[1]));
   const step = Math.max(34, Math.min(80, Math.floor(440 / Math.max(rows, columns))));
   const [left, top] = [16 + LETTER * ROW_LETTERS, 40];
-  const places = nodes.map(({ cell }) => ({ x: left + step * (cell[1] + 0.5), y: top + step * (cell[0] + 0.5), label: null }));
+  const at = ([row, column]) => ({ x: left + step * (column + 0.5), y: top + step * (row + 0.5), label: null });
+  const places = nodes.map(({ cell }) => at(cell));
   const size = { width: left + step * columns + 12, height: top + step * rows + 12 };
-  return { isGrid: true, ...size, rows, columns, step, left, top, places, centre: null, radius: Math.min(NODE, step / 5) };
+  const radius = Math.min(NODE, step / 5);
+  return { isGrid: true, ...size, rows, columns, step, left, top, places, centre: null, radius };
 }
 
 /** The curve of an arrow and the corners of its head, from the edge of one node to the edge of another. */
@@ -59,7 +61,7 @@ export function arrow(from, to, { centre, radius }) {
   const middle = [(from.x + to.x) / 2, (from.y + to.y) / 2];
   // To the side, so that arrows there and back, and past other nodes, do not lie on each other; on a circle inwards.
   let bend = [(-dy / length) * length * 0.14, (dx / length) * length * 0.14];
-  if (centre !== null) bend = [(centre[0] - middle[0]) * 0.3 + bend[0] * 0.35, (centre[1] - middle[1]) * 0.3 + bend[1] * 0.35];
+  if (centre !== null) bend = bend.map((size, i) => (centre[i] - middle[i]) * 0.3 + size * 0.35);
   const control = [middle[0] + bend[0], middle[1] + bend[1]];
   const start = towards([from.x, from.y], control, radius + 1);
   const tip = towards([to.x, to.y], control, radius + 2);

@@ -9,7 +9,7 @@ const LANE = 46;
 const RADIUS = 11;
 const FIRST = "first weights";
 
-/** The lineage as `population.json` tells it; `round` is the last one that is shown. Returns {element, update(round)}. */
+/** The lineage as `population.json` tells it; `round` is the last one that counts. Returns {element, update(round)}. */
 export function lineageChart({ lineage, round }) {
   const shown = { lineage, round, focus: null, place: places(lineage) };
   shown.canvas = h("div", { class: "scroll" });
@@ -42,7 +42,8 @@ function draw(shown) {
   const { lineage, place } = shown;
   const { width, height } = place;
   const words = `Lineage of ${lineage.nodes.length} members over ${place.last} rounds`;
-  const svg = s("svg", { class: "graph-map lineage", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": words });
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  const svg = s("svg", { class: "graph-map lineage", ...size, role: "group", "aria-label": words });
   place.lanes.forEach((lane, i) => {
     const y = 30 + LANE * (i + 0.5);
     const text = s("text", { x: place.left - 8, y, "text-anchor": "end", "dominant-baseline": "central" }, lane);
@@ -87,7 +88,8 @@ function drawMember(shown, node, i) {
   const isMain = laneOf(node) === node.side;
   const attributes = {
     class: `node ${isMain ? "main" : ""} ${node.round > shown.round ? "later" : ""}`, "data-node": i, role: "img",
-    tabindex: i === (shown.focus ?? 0) ? 0 : -1, "aria-label": about(shown.lineage, i), onfocus: look, onpointerenter: look,
+    tabindex: i === (shown.focus ?? 0) ? 0 : -1, "aria-label": about(shown.lineage, i),
+    onfocus: look, onpointerenter: look,
   };
   const number = node.id.slice(node.id.lastIndexOf("_") + 1);
   return s("g", attributes, s("title", {}, node.id), s("circle", { cx: x, cy: y, r: RADIUS }),

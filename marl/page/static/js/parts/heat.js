@@ -12,12 +12,13 @@ const MOST_LETTERS = { row: 26, column: 20 };
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const STEPS = 9; // colours of the legend
 
-/** A heat map. `payoffs` is the JSON of a payoff table, `ranks` what it can be sorted by, `linkOf(cell)` the address of a match
- *  (null: none). Returns {element, update({payoffs, ranks, linkOf, zeroSum})}. */
+/** A heat map. `payoffs` is the JSON of a payoff table, `ranks` what it can be sorted by, `linkOf(cell)` the address of
+ *  a match (null: none). Returns {element, update({payoffs, ranks, linkOf, zeroSum})}. */
 export function heatMap({ payoffs, ranks = [], linkOf = () => null, zeroSum = false, name = "payoffs" }) {
   const map = { payoffs, ranks, linkOf, zeroSum, look: firstLook(payoffs), focus: [0, 0] };
   map.controls = h("div", { class: "row heat-controls" });
-  map.place = h("div", { class: "scroll heat-scroll", role: "group", "aria-label": "Payoff table: arrow keys move from cell to cell" });
+  const how = "Payoff table: arrow keys move from cell to cell";
+  map.place = h("div", { class: "scroll heat-scroll", role: "group", "aria-label": how });
   map.detail = h("p", { class: "heat-detail" });
   map.numbers = h("details", { class: "heat-numbers" }, h("summary", {}, "The same as a table of numbers"));
   map.numbers.addEventListener("toggle", () => fillNumbers(map));
@@ -98,9 +99,11 @@ function draw(map) {
 }
 
 function hint(map) {
-  if (map.look.column === null) return "Point at a cell, or walk with the arrow keys, to see what its number stands on.";
-  const opens = map.linkOf(cellAt(map.look, map.rows[0], map.columns[0])) === null ? "" : " A click, or Enter, opens the match.";
-  return `Each cell: what ${earnerWords(map)} earned on average. Point at one, or walk with the arrow keys, for its error.${opens}`;
+  const how = "Point at one, or walk with the arrow keys, for its error.";
+  if (map.look.column === null) return `Each cell: what was earned on average. ${how}`;
+  const link = map.linkOf(cellAt(map.look, map.rows[0], map.columns[0]));
+  const opens = link === null ? "" : " A click, or Enter, opens the match.";
+  return `Each cell: what ${earnerWords(map)} earned on average. ${how}${opens}`;
 }
 
 function earnerWords(map) {
@@ -116,7 +119,8 @@ function sizesOf(map) {
   const plain = longest(columnTitles(map), 100);
   if (plain <= width - 4) return { width, height: heightOf(width), left, top: 26, turned: false, right: 8 };
   const turned = 0.71 * longest(columnTitles(map), MOST_LETTERS.column);
-  return { width, height: heightOf(width), left, top: 18 + turned, turned: true, right: Math.max(8, turned - width / 2 + 12) };
+  const right = Math.max(8, turned - width / 2 + 12);
+  return { width, height: heightOf(width), left, top: 18 + turned, turned: true, right };
 }
 
 function heightOf(width) {
@@ -140,8 +144,8 @@ function picture(map) {
   map.rows.forEach((r, i) => {
     const y = sizes.top + sizes.height * (i + 0.5);
     const text = map.payoffs.names[map.look.row][r];
-    const attributes = { x: sizes.left - 8, y, class: "heat-row", "text-anchor": "end", "dominant-baseline": "central" };
-    svg.append(s("text", attributes, label(text, MOST_LETTERS.row), s("title", {}, text)));
+    const place = { x: sizes.left - 8, y, "text-anchor": "end", "dominant-baseline": "central" };
+    svg.append(s("text", { ...place, class: "heat-row" }, label(text, MOST_LETTERS.row), s("title", {}, text)));
   });
   map.cells = map.rows.map((r, i) => map.columns.map((c, j) => cellOf(map, sizes, i, j, cellAt(map.look, r, c))));
   add(svg, map.cells, legend(map, sizes.left, bottom + 14));
@@ -152,15 +156,18 @@ function columnTitle(map, sizes, j) {
   const text = columnTitles(map)[j];
   const x = sizes.left + sizes.width * (j + 0.5);
   const y = sizes.top - 8;
-  const turn = sizes.turned ? { transform: `rotate(-45 ${x} ${y})`, "text-anchor": "start" } : { "text-anchor": "middle" };
-  return s("text", { x, y, class: "heat-column", ...turn }, label(text, sizes.turned ? MOST_LETTERS.column : 40), s("title", {}, text));
+  const turned = { transform: `rotate(-45 ${x} ${y})`, "text-anchor": "start" };
+  const place = sizes.turned ? turned : { "text-anchor": "middle" };
+  const shown = label(text, sizes.turned ? MOST_LETTERS.column : 40);
+  return s("text", { x, y, class: "heat-column", ...place }, shown, s("title", {}, text));
 }
 
 function cellOf(map, sizes, i, j, cell) {
   const { mean, stderr } = numbersAt(map.payoffs, map.look, cell);
   const href = map.linkOf(cell);
   const isFirst = i === map.focus[0] && j === map.focus[1];
-  const attributes = { class: "heat-cell", tabindex: isFirst ? 0 : -1, "data-place": `${i},${j}`, "aria-label": inWords(map, cell) };
+  const words = inWords(map, cell);
+  const attributes = { class: "heat-cell", tabindex: isFirst ? 0 : -1, "data-place": `${i},${j}`, "aria-label": words };
   const group = href === null ? s("g", { ...attributes, role: "img" }) : s("a", { ...attributes, href });
   const x = sizes.left + sizes.width * j;
   const y = sizes.top + sizes.height * i;
@@ -171,7 +178,8 @@ function cellOf(map, sizes, i, j, cell) {
   const middle = { x: x + sizes.width / 2, "text-anchor": "middle", "dominant-baseline": "central" };
   const size = sizes.width < 34 ? "tiny" : sizes.width < 46 ? "small" : "";
   const y0 = y + sizes.height / 2;
-  group.append(s("text", { ...middle, y: hasError ? y0 - 6 : y0, class: `heat-mean ${size}` }, fitting(mean, sizes.width, map.scale.reach)));
+  const shown = fitting(mean, sizes.width, map.scale.reach);
+  group.append(s("text", { ...middle, y: hasError ? y0 - 6 : y0, class: `heat-mean ${size}` }, shown));
   if (hasError) group.append(s("text", { ...middle, y: y0 + 9, class: `heat-error ${size}` }, `± ${brief(stderr)}`));
   return group;
 }
@@ -237,7 +245,8 @@ export function inWords(map, cell) {
   if (mean === null) return `${start}: nobody has played this yet.`;
   const earner = isOnePopulation(payoffs) || who.length === 1 ? "" : `${payoffs.players[look.earner]} earns `;
   if (count === 0) return `${start}: ${earner}${number(mean)}, exactly.`;
-  const within = `the truth is about 95 % surely between ${number(mean - 2 * stderr, 3)} and ${number(mean + 2 * stderr, 3)}`;
+  const [low, high] = [mean - 2 * stderr, mean + 2 * stderr].map((value) => number(value, 3));
+  const within = `the truth is about 95 % surely between ${low} and ${high}`;
   const sure = stderr > 0 ? `${within} (standard error ${number(stderr, 2)})` : "all episodes paid the same";
   return `${start}: ${earner}${number(mean)} on average over ${number(count)} episodes; ${sure}.`;
 }
@@ -253,7 +262,8 @@ function tell(map, event) {
   const [i, j] = place;
   const cell = cellAt(map.look, map.rows[i], map.columns[j]);
   const link = map.linkOf(cell);
-  put(map.detail, inWords(map, cell), link === null ? null : [" ", h("a", { href: link, class: "heat-watch" }, "Watch this match")]);
+  const watch = link === null ? null : [" ", h("a", { href: link }, "Watch this match")];
+  put(map.detail, inWords(map, cell), watch);
   const mark = (selector, k) =>
     map.svg.querySelectorAll(selector).forEach((text, n) => text.classList.toggle("marked", n === k));
   mark(".heat-row", i);

@@ -16,7 +16,8 @@ export function asTable(map, titles, inWords) {
   });
   const head = h("tr", {}, h("td", {}), titles.map((title) => h("th", { scope: "col", class: "number" }, title)));
   const caption = h("caption", {}, "Mean ± standard error of an episode's payoff");
-  return h("div", { class: "scroll", tabindex: "0" }, h("table", {}, caption, h("thead", {}, head), h("tbody", {}, rows)));
+  const table = h("table", {}, caption, h("thead", {}, head), h("tbody", {}, rows));
+  return h("div", { class: "scroll", tabindex: "0" }, table);
 }
 
 function written({ mean, stderr }) {

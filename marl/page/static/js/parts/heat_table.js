@@ -5,7 +5,7 @@ export function at(nested, cell) {
   return cell.reduce((inner, i) => inner?.[i], nested);
 }
 
-/** The first look at a table: rows for the first player, columns for the second, everybody else with the first strategy. */
+/** The first look at a table: rows for the first player, columns for the second, all others with the first strategy. */
 export function firstLook(payoffs) {
   const count = payoffs.players.length;
   return { row: 0, column: count > 1 ? 1 : null, earner: 0, fixed: payoffs.players.map(() => 0), sort: "" };

@@ -5,10 +5,11 @@ import { h } from "marl/dom.js";
 import { number } from "marl/format.js";
 import { KINDS, boundWords } from "marl/parts/bounds.js";
 
-const MEANING = "NashConv: how much all players together could gain, each by replying as well as possible while the others stay as "
-  + "they are. 0 means that nobody can gain: an equilibrium. Shaded: two standard errors around it, where there is an error.";
-const AMONG = "Among members: the same, but with replies of members alone. It stays near 0 while the meta-strategy solves the payoff "
-  + "table, and says nothing about replies that nobody has learned yet.";
+const MEANING = "NashConv: how much all players together could gain, each by replying as well as possible while the "
+  + "others stay as they are. 0 means that nobody can gain: an equilibrium. Shaded: two standard errors around it, where "
+  + "there is an error.";
+const AMONG = "Among members: the same, but with replies of members alone. It stays near 0 while the meta-strategy "
+  + "solves the payoff table, and says nothing about replies that nobody has learned yet.";
 
 /** The chart of a run's measurements; null without any. `rounds` are those of a population. */
 export function nashConvChart({ measured, rounds, signal }) {
@@ -27,7 +28,8 @@ export function nashConvChart({ measured, rounds, signal }) {
   }
   if (series.length === 0) return null;
   const { element } = curveChart({ series, xLabel: "env steps", yLabel: "NashConv", signal, name: "nash_conv" });
-  return h("div", {}, element, lastWords(measured), h("p", { class: "meaning" }, `${MEANING}${among.length ? ` ${AMONG}` : ""}`));
+  const meaning = among.length ? `${MEANING} ${AMONG}` : MEANING;
+  return h("div", {}, element, lastWords(measured), h("p", { class: "meaning" }, meaning));
 }
 
 function lastWords(measured) {
@@ -36,5 +38,6 @@ function lastWords(measured) {
   const error = last.stderr > 0 ? ` ± ${number(last.stderr, 2)}` : "";
   const gains = Object.entries(last.gains ?? {}).map(([player, gain]) => `${player} ${number(gain, 3)}`).join(", ");
   const figure = `${KINDS[last.bound]?.sign ?? ""}${number(last.nash_conv, 3)}${error}`;
-  return h("p", {}, `Last: ${figure} at ${number(last.steps)} env steps${gains ? ` (could gain: ${gains})` : ""}. ${boundWords(last.bound)}`);
+  const parts = gains ? ` (could gain: ${gains})` : "";
+  return h("p", {}, `Last: ${figure} at ${number(last.steps)} env steps${parts}. ${boundWords(last.bound)}`);
 }

@@ -9,7 +9,11 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [46, 8, 10, 26];
 /** {svg, update(path)}: a path has times and payoffs [[row, column]]. */
 export function payoffChart(unit) {
   const lines = [0, 1].map((player) => s("polyline", { class: `pay-line p${player}` }));
-  const ticks = [["end", LEFT - 6, TOP + 4], ["end", LEFT - 6, HEIGHT - BOTTOM + 3], ["end", WIDTH - RIGHT, HEIGHT - 8]];
+  const ticks = [
+    ["end", LEFT - 6, TOP + 4],
+    ["end", LEFT - 6, HEIGHT - BOTTOM + 3],
+    ["end", WIDTH - RIGHT, HEIGHT - 8],
+  ];
   const [high, low, last] = ticks.map(([anchor, x, y]) => s("text", { class: "tick", "text-anchor": anchor, x, y }));
   const svg = s(
     "svg",
@@ -27,13 +31,19 @@ export function payoffChart(unit) {
     const x = (time) => LEFT + (time / end) * (WIDTH - LEFT - RIGHT);
     const y = (paid) => HEIGHT - BOTTOM - ((paid - least) / (most - least || 1)) * (HEIGHT - BOTTOM - TOP);
     lines.forEach((line, player) => {
-      line.setAttribute("points", times.map((time, k) => `${x(time).toFixed(1)},${y(payoffs[k][player]).toFixed(1)}`).join(" "));
+      line.setAttribute(
+        "points",
+        times.map((time, k) => `${x(time).toFixed(1)},${y(payoffs[k][player]).toFixed(1)}`).join(" "),
+      );
     });
     high.textContent = number(most, 2);
     low.textContent = number(least, 2);
     last.textContent = `${unit()} ${number(end, 3)}`;
     const now = payoffs.at(-1).map((paid) => number(paid, 4));
-    svg.setAttribute("aria-label", `Payoffs over time: now ${now[0]} for the row player and ${now[1]} for the column player.`);
+    svg.setAttribute(
+      "aria-label",
+      `Payoffs over time: now ${now[0]} for the row player and ${now[1]} for the column player.`,
+    );
   };
   return { svg, update };
 }

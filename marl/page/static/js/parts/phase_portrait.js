@@ -25,10 +25,13 @@ const SQUARE = {
   step: SIZE / 15,
 };
 
-/** Three shares as a place in the triangle: the first at the bottom left, the second at the bottom right, the third on top. */
+/** Three shares as a place in the triangle: the first at the bottom left, the second at the bottom right, the third
+ *  on top. */
 function triangle(player, other) {
   const corners = [[LEFT, TOP + TALL], [LEFT + SIZE, TOP + TALL], [LEFT + SIZE / 2, TOP]];
-  const place = (point) => [0, 1].map((axis) => point[player].reduce((sum, share, i) => sum + share * corners[i][axis], 0));
+  const place = (point) => [0, 1].map(
+    (axis) => point[player].reduce((sum, share, i) => sum + share * corners[i][axis], 0),
+  );
   const both = (shares) => {
     if (other === null) return [shares, shares];
     return player === 0 ? [shares, other()[1]] : [other()[0], shares];
@@ -71,8 +74,8 @@ export function manner(game, symmetric) {
   return symmetric ? "single" : "pair";
 }
 
-/** One portrait. `player` is 0, or 1 for the second triangle of a pair; `other` gives the point whose other part is held.
- *  {svg, draw(game, options), drawPaths(paths)}; `onStart(point)` is called where somebody clicks. */
+/** One portrait. `player` is 0, or 1 for the second triangle of a pair; `other` gives the point whose other part is
+ *  held. {svg, draw(game, options), drawPaths(paths)}; `onStart(point)` is called where somebody clicks. */
 export function portrait({ manner: how, player = 0, other = null, names, title, onStart }) {
   const frame = how === "square" ? SQUARE : triangle(player, how === "pair" ? other : null);
   const [field, marks, paths] = [s("g", { class: "field" }), s("g", {}), s("g", { class: "paths" })];
@@ -91,7 +94,10 @@ export function portrait({ manner: how, player = 0, other = null, names, title, 
   moveCross();
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
-    at = [((event.clientX - box.left) * frame.width) / box.width, ((event.clientY - box.top) * frame.height) / box.height];
+    at = [
+      ((event.clientX - box.left) * frame.width) / box.width,
+      ((event.clientY - box.top) * frame.height) / box.height,
+    ];
     moveCross();
     onStart(frame.point(...at));
   });
@@ -109,7 +115,10 @@ export function portrait({ manner: how, player = 0, other = null, names, title, 
       field.replaceChildren(...(hasField ? arrows(game, kind, rationality, frame) : []));
       marks.replaceChildren(...rests.map((rest) => mark(frame, rest)));
       const told = rests.map(({ words }) => words).join("; ");
-      svg.setAttribute("aria-label", `${title}. Equilibria: ${told || "none"}. Arrow keys move the cross, Enter starts play there.`);
+      svg.setAttribute(
+        "aria-label",
+        `${title}. Equilibria: ${told || "none"}. Arrow keys move the cross, Enter starts play there.`,
+      );
     },
     drawPaths(found) {
       paths.replaceChildren(...found.flatMap(({ points, colour }) => pathOf(frame, points, colour)));
@@ -130,7 +139,15 @@ function outline(frame, how, names) {
       s("text", { x: LEFT + SIZE / 2, y: TOP + SIZE + 38, "text-anchor": "middle", class: "quiet-text" }, "row player"),
       s("text", { transform: `translate(${LEFT - 10} ${TOP + SIZE}) rotate(-90)` }, `← ${low[1]}`),
       s("text", { transform: `translate(${LEFT - 10} ${TOP}) rotate(-90)`, "text-anchor": "end" }, `${high[1]} →`),
-      s("text", { transform: `translate(${LEFT - 30} ${TOP + SIZE / 2}) rotate(-90)`, "text-anchor": "middle", class: "quiet-text" }, "column player"),
+      s(
+        "text",
+        {
+          transform: `translate(${LEFT - 30} ${TOP + SIZE / 2}) rotate(-90)`,
+          "text-anchor": "middle",
+          class: "quiet-text",
+        },
+        "column player",
+      ),
     );
   }
   const [a, b, c] = frame.corners;
@@ -149,7 +166,10 @@ function arrows(game, kind, rationality, frame) {
   const found = frame.grid().map((point) => {
     const [dx, dy] = direction(game, kind, point, rationality);
     const small = 1e-4;
-    const ahead = [point[0].map((share, i) => share + small * dx[i]), point[1].map((share, i) => share + small * dy[i])];
+    const ahead = [
+      point[0].map((share, i) => share + small * dx[i]),
+      point[1].map((share, i) => share + small * dy[i]),
+    ];
     const [from, to] = [frame.place(point), frame.place(ahead)];
     return { from, by: [(to[0] - from[0]) / small, (to[1] - from[1]) / small] };
   });
@@ -163,8 +183,13 @@ function arrows(game, kind, rationality, frame) {
     const [x0, y0] = [from[0] - (ux * length) / 2, from[1] - (uy * length) / 2];
     const [x1, y1] = [x0 + ux * length, y0 + uy * length];
     const wing = 3.4;
-    const head = `M ${x1 - wing * (ux + 0.7 * uy)} ${y1 - wing * (uy - 0.7 * ux)} L ${x1} ${y1} L ${x1 - wing * (ux - 0.7 * uy)} ${y1 - wing * (uy + 0.7 * ux)}`;
-    return s("path", { class: "arrow", d: `M ${x0} ${y0} L ${x1} ${y1} ${head}`, style: { opacity: 0.35 + 0.65 * Math.sqrt(share) } });
+    const left = `${x1 - wing * (ux + 0.7 * uy)} ${y1 - wing * (uy - 0.7 * ux)}`;
+    const right = `${x1 - wing * (ux - 0.7 * uy)} ${y1 - wing * (uy + 0.7 * ux)}`;
+    const head = `M ${left} L ${x1} ${y1} L ${right}`;
+    return s(
+      "path",
+      { class: "arrow", d: `M ${x0} ${y0} L ${x1} ${y1} ${head}`, style: { opacity: 0.35 + 0.65 * Math.sqrt(share) } },
+    );
   });
 }
 
@@ -172,7 +197,9 @@ function arrows(game, kind, rationality, frame) {
 function mark(frame, { point, kind, words }) {
   const [x, y] = frame.place(point);
   const shapes = [s("circle", { class: `rest ${kind}`, cx: x, cy: y, r: 8 })];
-  if (kind === "neutral") shapes.push(s("path", { class: "rest stable", d: `M ${x} ${y - 8} A 8 8 0 0 0 ${x} ${y + 8} Z` }));
+  if (kind === "neutral") shapes.push(
+    s("path", { class: "rest stable", d: `M ${x} ${y - 8} A 8 8 0 0 0 ${x} ${y + 8} Z` }),
+  );
   return s("g", {}, shapes, s("title", {}, words));
 }
 
@@ -190,5 +217,7 @@ function pathOf(frame, points, colour) {
 
 /** A point in words: "cooperate 0.25; swerve 0.5". */
 export function pointWords(point, names) {
-  return point.map((part, k) => part.map((share, i) => `${names[k][i]} ${Number(share.toFixed(3))}`).join(", ")).join(" / ");
+  return point.map(
+    (part, k) => part.map((share, i) => `${names[k][i]} ${Number(share.toFixed(3))}`).join(", "),
+  ).join(" / ");
 }

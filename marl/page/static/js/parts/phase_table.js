@@ -24,7 +24,11 @@ export function payoffTable(onChange) {
     }
     trouble.hidden = wrong === null;
     if (wrong !== null) {
-      put(trouble, `${JSON.stringify(wrong)} is no payoff: expected a number from −1,000,000 to 1,000,000. The picture shows the last whole table.`);
+      put(
+        trouble,
+        `${JSON.stringify(wrong)} is no payoff: expected a number from −1,000,000 to 1,000,000. `,
+        "The picture shows the last whole table.",
+      );
       return;
     }
     const A = tables.map((row) => row.map(([first]) => first));
@@ -38,7 +42,8 @@ export function payoffTable(onChange) {
       const cells = row.map((_, j) => h("td", {}, h("span", { class: "cell" }, [game.A, game.B].map((table, k) => {
         const whose = k === 0 ? "row" : "column";
         return h("input", {
-          inputmode: "decimal", size: 4, value: String(table[i][j]), "data-cell": `${k},${i},${j}`, class: `pay-${whose}`,
+          inputmode: "decimal", size: 4, value: String(table[i][j]), "data-cell": `${k},${i},${j}`,
+          class: `pay-${whose}`,
           "aria-label": `${whose} player's payoff at ${game.actions[0][i]}, ${game.actions[1][j]}`,
           disabled: mirrored && k === 1, oninput: () => read(mirrored),
         });

@@ -12,10 +12,12 @@ const MOST_LETTERS = 20;
 const NOTHING = 1e-9; // scores below it are rounding
 const MOST_ROWS = 80;
 
-/** A ranking as `marl.analysis.report.shown` gives it, with what its numbers mean; `bare` where that stands beside it. */
+/** A ranking as `marl.analysis.report.shown` gives it, with what its numbers mean; `bare` where that stands by it. */
 export function rankPlot(ranking, players = [], { bare = false } = {}) {
   const title = h("h3", {}, ranking.title);
-  if (ranking.refused) return h("div", { class: "rank" }, title, h("p", { class: "quiet" }, `Not ranked. ${ranking.refused}`));
+  if (ranking.refused) {
+    return h("div", { class: "rank" }, title, h("p", { class: "quiet" }, `Not ranked. ${ranking.refused}`));
+  }
   const show = ranking.as_share ? share : plain;
   const several = new Set(ranking.rows.map((row) => row.population)).size > 1;
   const rows = [...ranking.rows].sort((a, b) => a.population - b.population || b.score - a.score).slice(0, MOST_ROWS);
@@ -26,18 +28,21 @@ export function rankPlot(ranking, players = [], { bare = false } = {}) {
     h("div", { class: "row" }, h("span", { class: "grow" }), pictureButtons(() => svg, ranking.method)),
   ];
   if (bare) return h("div", { class: "rank" }, title, drawing);
+  const warning = `Do not trust ${ranking.title} here: ${ranking.warning}`;
+  const apart = `One population for each of ${players.join(", ")}: scores are compared within it.`;
   return h("div", { class: "rank" },
     title,
-    ranking.warning ? h("p", { class: "message warning" }, `Do not trust ${ranking.title} here: ${ranking.warning}`) : null,
+    ranking.warning ? h("p", { class: "message warning" }, warning) : null,
     drawing,
-    several ? h("p", { class: "quiet" }, `One population for each of ${players.join(", ")}: scores are compared within it.`) : null,
+    several ? h("p", { class: "quiet" }, apart) : null,
     h("p", { class: "meaning" }, `${ranking.title}: ${ranking.meaning} ${drawsInWords(ranking)}`),
   );
 }
 
 function drawsInWords({ draws, confidence }) {
   if (draws === 1) return "The payoffs are exact, so there is nothing to draw anew.";
-  return `Intervals (${percent(confidence)}) and the chance to be first come from ${draws} tables with payoffs drawn anew within their errors.`;
+  const tables = `${draws} tables with payoffs drawn anew within their errors`;
+  return `Intervals (${percent(confidence)}) and the chance to be first come from ${tables}.`;
 }
 
 function share(value) {
@@ -46,6 +51,11 @@ function share(value) {
 
 function plain(value) {
   return number(Math.abs(value) < NOTHING ? 0 : value, 3);
+}
+
+function sheet(height, words) {
+  const size = { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height };
+  return s("svg", { class: "rank-plot", ...size, role: "img", "aria-label": words });
 }
 
 /** Room for names on the left. */
@@ -61,7 +71,7 @@ export function intervals(rows, { show, words, first = "first", also = [] }) {
   const { from, to, ticks } = axisOf([...also, ...rows.flatMap((row) => [row.low, row.high, row.score])], parts);
   const x = (value) => left + ((value - from) / (to - from || 1)) * (WIDTH - left - right);
   const height = 22 + ROW * rows.length + 24;
-  const svg = s("svg", { class: "rank-plot", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "img", "aria-label": words });
+  const svg = sheet(height, words);
   add(svg, head(first, WIDTH), ticks.map((value) => [
     s("line", { x1: x(value), x2: x(value), y1: 20, y2: height - 22, class: "grid" }),
     s("text", { x: x(value), y: height - 8, "text-anchor": "middle", class: "quiet-text" }, show(value)),
@@ -85,7 +95,7 @@ function line(row, y, { x, left, show, first }) {
     s("circle", { cx: x(row.score), cy: y, r: 5, class: "dot" }),
     s("text", { ...middle, x: WIDTH - (first ? 54 : 4), "text-anchor": "end" }, `${row.sign ?? ""}${show(row.score)}`),
   ];
-  if (first) parts.push(s("text", { ...middle, x: WIDTH - 4, "text-anchor": "end" }, row.first === undefined ? "" : percent(row.first)));
+  if (first) parts.push(s("text", { ...middle, x: WIDTH - 4, "text-anchor": "end" }, percent(row.first)));
   return s("g", {}, parts);
 }
 
@@ -99,7 +109,9 @@ function axisOf(values, parts) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
   const ticks = [];
-  for (let k = Math.ceil((low - room) / step); k * step <= high + room; k += 1) ticks.push(Number((k * step).toPrecision(12)));
+  for (let k = Math.ceil((low - room) / step); k * step <= high + room; k += 1) {
+    ticks.push(Number((k * step).toPrecision(12)));
+  }
   return { from: low - room, to: high + room, ticks };
 }
 
@@ -110,7 +122,7 @@ export function shareBars(rows, { words, name }) {
   const full = WIDTH - left - 64;
   const height = ROW * drawn.length + 8;
   const most = Math.max(0.01, ...drawn.map((row) => row.share));
-  const svg = s("svg", { class: "rank-plot", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "img", "aria-label": words });
+  const svg = sheet(height, words);
   drawn.forEach((row, i) => {
     const y = 4 + ROW * i;
     const width = Math.max(2, (full * row.share) / most);

@@ -25,7 +25,8 @@ export function curvesPath(runs, fields, { over, together }) {
   return `/api/runs/curves?${words}`;
 }
 
-/** The card. `update({runs, fields, goal, mark})` draws anew where `mark` (what the runs have come to) or the choice has changed. */
+/** The card. `update({runs, fields, goal, mark})` draws anew where the choice or `mark` has changed: what the runs have
+ *  come to. */
 export function fieldChart({ query, signal, name, canGroup = false, height = 320 }) {
   const card = {
     field: query.get("field") ?? FIRST_FIELD,
@@ -101,11 +102,17 @@ function showControls(card) {
   };
   const names = card.fields.map((field) => field.name);
   if (!names.includes(card.field)) names.unshift(card.field);
-  const fields = chooser("Field", names.map((name) => [name, name]), card.field, choose("field", (field) => ({ field })), { ...more, class: "runs-field" });
+  const fields = chooser(
+    "Field",
+    names.map((name) => [name, name]),
+    card.field,
+    choose("field", (field) => ({ field })),
+    { ...more, class: "runs-field" },
+  );
   const over = chooser("over", OVER, card.over, choose("over", (value) => ({ over: value })), more);
-  const group = h("input", { type: "checkbox", checked: card.together, disabled: inFile, class: "runs-together", onchange: (event) => {
-    choose("together", (on) => ({ each: on ? null : "1" }))(event.target.checked);
-  } });
+  const onGroup = (event) => choose("together", (on) => ({ each: on ? null : "1" }))(event.target.checked);
+  const box = { type: "checkbox", ...more, class: "runs-together" };
+  const group = h("input", { ...box, checked: card.together, onchange: onGroup });
   const log = h("input", { type: "checkbox", checked: card.log, class: "runs-log", onchange: (event) => {
     card.log = event.target.checked;
     setQuery({ log: card.log ? "1" : null });

@@ -28,14 +28,24 @@ export function notesPart(notes, traceback) {
     const where = note.iteration ? ` (iteration ${number(note.iteration)})` : "";
     return h("li", { class: `message ${kind}` }, h("b", {}, `${note.kind}${where}: `), note.text);
   });
-  const whole = traceback ? h("details", {}, h("summary", {}, "The whole traceback"), h("pre", { class: "runs-log-text" }, traceback)) : null;
+  const whole = traceback ? h(
+    "details",
+    {},
+    h("summary", {}, "The whole traceback"),
+    h("pre", { class: "runs-log-text" }, traceback),
+  ) : null;
   return h("section", {}, h("h2", {}, "Notes and warnings"), h("ul", { class: "runs-notes" }, lines), whole);
 }
 
 /** Checkpoints with links to what can be done with each. */
 export function checkpointsPart(run, checkpoints, inFile) {
   if (checkpoints.length === 0) {
-    return h("section", {}, h("h2", {}, "Checkpoints"), h("p", { class: "quiet" }, "There are none yet: the first comes with checkpoint_freq, or at the end."));
+    return h(
+      "section",
+      {},
+      h("h2", {}, "Checkpoints"),
+      h("p", { class: "quiet" }, "There are none yet: the first comes with checkpoint_freq, or at the end."),
+    );
   }
   const rows = checkpoints.map((one) => {
     const links = one.damage || inFile ? null : [
@@ -43,11 +53,26 @@ export function checkpointsPart(run, checkpoints, inFile) {
       " ",
       h("a", { href: address("play", [], { run, checkpoint: one.name }) }, "Play"),
     ];
-    const use = one.damage ? h("span", { class: "chip failed" }, "✕ damaged") : one.resumable ? "play, resume" : "play";
+    const good = one.resumable ? "play, resume" : "play";
+    const use = one.damage ? h("span", { class: "chip failed" }, "✕ damaged") : good;
     const when = one.written === null ? "–" : ago(1000 * one.written);
-    return h("tr", {}, h("th", { scope: "row" }, one.name), h("td", {}, when), h("td", { class: "number" }, bytes(one.bytes)), h("td", {}, use), h("td", {}, links));
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, one.name),
+      h("td", {}, when),
+      h("td", { class: "number" }, bytes(one.bytes)),
+      h("td", {}, use),
+      h("td", {}, links),
+    );
   });
-  const head = h("tr", {}, ["Checkpoint", "Written"].map((title) => h("th", { scope: "col" }, title)), h("th", { scope: "col", class: "number" }, "Size"), ["Good for", "Look at it"].map((title) => h("th", { scope: "col" }, title)));
+  const head = h(
+    "tr",
+    {},
+    ["Checkpoint", "Written"].map((title) => h("th", { scope: "col" }, title)),
+    h("th", { scope: "col", class: "number" }, "Size"),
+    ["Good for", "Look at it"].map((title) => h("th", { scope: "col" }, title)),
+  );
   const table = h("table", { class: "runs-checkpoints" }, h("thead", {}, head), h("tbody", {}, rows));
   return h("section", {}, h("h2", {}, "Checkpoints"), h("div", { class: "scroll" }, table));
 }
@@ -65,7 +90,13 @@ export function valuesPart(title, id, note) {
   box.addEventListener("input", fill);
   const table = h("table", { class: "runs-values" }, h("tbody", {}));
   put(table, h("caption", {}, note), body);
-  const details = h("details", { id }, h("summary", {}, h("h2", {}, title)), h("label", {}, "Filter ", box), h("div", { class: "scroll" }, table));
+  const details = h(
+    "details",
+    { id },
+    h("summary", {}, h("h2", {}, title)),
+    h("label", {}, "Filter ", box),
+    h("div", { class: "scroll" }, table),
+  );
   details.addEventListener("toggle", () => details.open && fill()); // hundreds of rows, which most readers never open
   const update = (rows) => {
     state.rows = rows;
@@ -77,14 +108,21 @@ export function valuesPart(title, id, note) {
 function valueRow({ name, value, unit, text }) {
   const shown = typeof value === "number" ? number(value, 6) : short(value, 200);
   const meaning = text === undefined ? null : h("td", { class: "quiet" }, sentence(text));
-  return h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), h("td", { class: "runs-value" }, shown, unit ? ` ${unit}` : ""), meaning);
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, h("code", {}, name)),
+    h("td", { class: "runs-value" }, shown, unit ? ` ${unit}` : ""),
+    meaning,
+  );
 }
 
 /** The keys of a scenario as rows of dotted names. */
 export function keyRows(params, before = "") {
   return Object.entries(params).flatMap(([key, value]) => {
     const name = `${before}${key}`;
-    const isSection = value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
-    return isSection ? keyRows(value, `${name}.`) : [{ name, value: value === null ? "null" : value }];
+    const isTree = value !== null && typeof value === "object" && !Array.isArray(value);
+    if (isTree && Object.keys(value).length > 0) return keyRows(value, `${name}.`);
+    return [{ name, value: value === null ? "null" : value }];
   });
 }

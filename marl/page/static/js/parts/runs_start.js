@@ -6,11 +6,17 @@ import { address } from "marl/routes.js";
 
 const POLL = 700; // milliseconds between looks at a process that has just been started
 
-/** The form: a scenario by name or file, a seed, an end, and keys to change. `onStarted` is called when a process has begun. */
+/** The form: a scenario by name or file, a seed, an end, and keys to change. `onStarted` gets the process's number. */
 export function startForm({ signal, onStarted }) {
   const names = h("datalist", { id: "runs-scenarios" });
   const about = h("p", { class: "quiet" });
-  const scenario = input({ id: "start-scenario", list: "runs-scenarios", value: "two_step_game", required: true, autocomplete: "off" });
+  const scenario = input({
+    id: "start-scenario",
+    list: "runs-scenarios",
+    value: "two_step_game",
+    required: true,
+    autocomplete: "off",
+  });
   const seed = input({ id: "start-seed", type: "number", min: 0, placeholder: "of the file" });
   const iterations = input({ id: "start-iterations", type: "number", min: 1, placeholder: "of the file" });
   const sets = h("textarea", { id: "start-sets", rows: 2, placeholder: "algo.lr=0.0005", spellcheck: "false" });
@@ -18,7 +24,12 @@ export function startForm({ signal, onStarted }) {
   const begin = h("button", { class: "primary", type: "submit" }, "Start");
   const submit = (event) => {
     event.preventDefault();
-    const body = { scenario: scenario.value, sets: lines(sets.value), seed: whole(seed), stop_iters: whole(iterations) };
+    const body = {
+      scenario: scenario.value,
+      sets: lines(sets.value),
+      seed: whole(seed),
+      stop_iters: whole(iterations),
+    };
     startRun(body, { button: begin, trouble, signal, onStarted });
   };
   let known = [];
@@ -44,7 +55,12 @@ export function startForm({ signal, onStarted }) {
     names,
     about,
     trouble,
-    h("div", { class: "row" }, begin, h("span", { class: "quiet" }, "It goes on when this page is closed and when marl watch ends.")),
+    h(
+      "div",
+      { class: "row" },
+      begin,
+      h("span", { class: "quiet" }, "It goes on when this page is closed and when marl watch ends."),
+    ),
   );
 }
 
@@ -129,7 +145,11 @@ function startedCard(one, close) {
       "div",
       { class: "row" },
       one.run === null ? null : h("a", { href: address("run", [one.run]) }, "Its run"),
-      hasEnded ? h("button", { class: "small", onclick: close }, "Close") : h("button", { class: "small danger", onclick: stop }, "Stop"),
+      hasEnded ? h("button", { class: "small", onclick: close }, "Close") : h(
+        "button",
+        { class: "small danger", onclick: stop },
+        "Stop",
+      ),
     ),
   );
 }

@@ -13,14 +13,37 @@ export const COLUMNS = [
   { key: "state", title: "State", cell: stateChip, value: (run) => run.state },
   { key: "progress", title: "Progress", cell: progressBar, value: (run) => run.progress },
   { key: "goal", title: "Goal", cell: goalChip, value: (run) => (run.goal_met === null ? -1 : Number(run.goal_met)) },
-  { key: "best", title: "Best", number: true, cell: (run) => h("span", { title: run.best_of }, number(run.best)), value: (run) => run.best ?? -Infinity },
-  { key: "last", title: "Last", number: true, cell: (run) => number(run.reward), value: (run) => run.reward ?? -Infinity },
+  {
+    key: "best",
+    title: "Best",
+    number: true,
+    cell: (run) => h("span", { title: run.best_of }, number(run.best)),
+    value: (run) => run.best ?? -Infinity,
+  },
+  {
+    key: "last",
+    title: "Last",
+    number: true,
+    cell: (run) => number(run.reward),
+    value: (run) => run.reward ?? -Infinity,
+  },
   { key: "algo", title: "Algorithm", cell: (run) => run.algo, value: (run) => run.algo },
   { key: "env", title: "Env", cell: (run) => run.env, value: (run) => run.env },
   { key: "seed", title: "Seed", number: true, cell: (run) => run.seed ?? "–", value: (run) => run.seed ?? -1 },
-  { key: "steps", title: "Env steps", number: true, cell: (run) => number(run.timesteps), value: (run) => run.timesteps },
+  {
+    key: "steps",
+    title: "Env steps",
+    number: true,
+    cell: (run) => number(run.timesteps),
+    value: (run) => run.timesteps,
+  },
   { key: "time", title: "Time", number: true, cell: (run) => duration(run.seconds), value: (run) => run.seconds },
-  { key: "newest", title: "Newest", cell: (run) => h("span", { class: "runs-date", title: run.newest }, run.newest.slice(5, 16)), value: (run) => run.newest },
+  {
+    key: "newest",
+    title: "Newest",
+    cell: (run) => h("span", { class: "runs-date", title: run.newest }, run.newest.slice(5, 16)),
+    value: (run) => run.newest,
+  },
 ];
 
 function nameCell(run) {
@@ -56,7 +79,12 @@ export function runsTable({ onSort, onChoose, canChoose = true }) {
   const more = h("p", { hidden: true });
   const first = h("th", { scope: "col" }, h("span", { class: "runs-hidden" }, "Compare"));
   const table = h("table", { class: "runs-table" }, caption, h("thead", {}, h("tr", {}, first, heads)), body);
-  const element = h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, table), more);
+  const element = h(
+    "div",
+    {},
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, table),
+    more,
+  );
 
   function show(runs, { total, chosen, sort, up, all, onAll }) {
     COLUMNS.forEach((column, i) => {

@@ -25,7 +25,10 @@ export function goalChip({ goal, goal_met: met, state }) {
 export function progressBar(summary) {
   const { progress, progress_label: label } = summary;
   const told = `${percent(progress)}: ${label}`;
-  return [h("progress", { value: progress, max: 1, title: told, "aria-label": told }), h("span", { class: "runs-percent" }, percent(progress))];
+  return [
+    h("progress", { value: progress, max: 1, title: told, "aria-label": told }),
+    h("span", { class: "runs-percent" }, percent(progress)),
+  ];
 }
 
 /** When something was written, in words such as "3 min ago"; `now` and `when` in milliseconds. */

@@ -1,4 +1,5 @@
-// The tree as a drawing: players by colour and shape, edges as wide as play goes there, information sets joined by dashes.
+// The tree as a drawing: players by colour and shape, edges as wide as play goes there, information sets joined by
+// dashes.
 
 import { h, put, s } from "marl/dom.js";
 import { number } from "marl/format.js";
@@ -25,7 +26,11 @@ export function shape(player, x, y, size) {
 /** A small picture of the shape, for lists and legends. */
 export function badge(player, name) {
   const label = name === undefined ? { "aria-hidden": "true" } : { role: "img", "aria-label": name };
-  return s("svg", { class: "badge", viewBox: "-14 -14 28 28", width: 16, height: 16, ...label }, shape(player, 0, 0, 9));
+  return s(
+    "svg",
+    { class: "badge", viewBox: "-14 -14 28 28", width: 16, height: 16, ...label },
+    shape(player, 0, 0, 9),
+  );
 }
 
 /** The drawing: {element, svg(), refresh()}. It follows the model by itself. */
@@ -34,7 +39,7 @@ export function treeDrawing(model, { signal }) {
   const svg = s("svg", { class: "tree-svg", role: "img" });
   const zoom = panAndZoom(svg, signal);
   const told = h("p", { class: "quiet tree-told", role: "status" });
-  const label = "Game tree. Arrow keys go from node to node, Enter looks at an information set, Space opens and closes.";
+  const label = "Game tree. Arrow keys go from node to node, Enter looks at an information set, Space opens.";
   const pane = h("div", { class: "tree-pane", tabindex: "0", role: "application", "aria-label": label }, svg);
   const element = h("div", {}, pane, h("div", { class: "row" }, zoom.buttons, told));
   let drawn = [];
@@ -45,7 +50,10 @@ export function treeDrawing(model, { signal }) {
     drawn = laid.drawn;
     build(svg, model, drawn, act);
     svg.setAttribute("aria-label", `Tree of ${model.game.title}: ${drawn.length} of ${model.tree.N} nodes are drawn.`);
-    zoom.setContent({ x: -MARGIN, y: -MARGIN, width: laid.width + 2 * MARGIN, height: laid.height + 2.6 * MARGIN }, stay);
+    zoom.setContent(
+      { x: -MARGIN, y: -MARGIN, width: laid.width + 2 * MARGIN, height: laid.height + 2.6 * MARGIN },
+      stay,
+    );
     refresh();
   };
   const refresh = () => {
@@ -122,7 +130,8 @@ function nodeWords(model, node) {
   const values = tree.players.map((name, p) => `${name} ${number(model.nodes.values[node * tree.P + p])}`);
   const label = moveLabel(tree, game, node);
   const last = label ? `after ${label}; ` : "";
-  return `${tree.players[player]} decides (${model.words(tree.infoset[node])}); ${last}${reach}; worth ${values.join(", ")}.`;
+  const known = model.words(tree.infoset[node]);
+  return `${tree.players[player]} decides (${known}); ${last}${reach}; worth ${values.join(", ")}.`;
 }
 
 function moveLabel(tree, game, node) {
@@ -130,7 +139,8 @@ function moveLabel(tree, game, node) {
   return tree.choice[node] >= 0 ? game.labels[tree.choice[node]] : tree.chanceLabel.get(node);
 }
 
-// -- building the drawing ------------------------------------------------------------------------------------------------
+// -- building the drawing
+// ------------------------------------------------------------------------------------------------
 
 function build(svg, model, drawn, act) {
   const edges = s("g", { class: "edges" });

@@ -29,12 +29,14 @@ export function figures(model) {
     conv.textContent = number(round(Math.max(0, solver.nashConv)), 6);
     conv.dataset.value = solver.nashConv; // in full, for those who compare
     for (const row of rows) row.refresh(solver);
-    chart.update(model.history);
+    chart.update(model.history, model.falls);
     put(note, words(model));
   };
   model.listen(refresh);
   refresh();
-  const head = ["Player", "Earns", "Best reply", "Could gain"].map((name, k) => h("th", { scope: "col", class: k ? "number" : null }, name));
+  const head = ["Player", "Earns", "Best reply", "Could gain"].map(
+    (name, k) => h("th", { scope: "col", class: k ? "number" : null }, name),
+  );
   return {
     svg: () => chart.element,
     element: h(
@@ -51,7 +53,9 @@ export function figures(model) {
 /** What NashConv says, in a sentence. */
 function words(model) {
   const { solver, game, tree } = model;
-  if (solver.nashConv < 1e-9 * (tree.scale || 1)) return "Nobody gains by playing differently: this is a Nash equilibrium.";
+  if (
+    solver.nashConv < 1e-9 * (tree.scale || 1)
+  ) return "Nobody gains by playing differently: this is a Nash equilibrium.";
   const half = game.zero_sum && tree.P === 2 ? ` Exploitability, half of it: ${number(solver.nashConv / 2)}.` : "";
   return `All players together could gain ${number(solver.nashConv)} by best replies.${half}`;
 }
@@ -60,17 +64,27 @@ function round(value) {
   return Math.abs(value) < 1e-12 ? 0 : value;
 }
 
-/** A small curve of the last values. Its axis is logarithmic where they differ by orders of magnitude. */
+/** A small curve of the last values. Its axis is logarithmic while CFR+ solves the game. */
 function curve() {
   const line = s("polyline", { class: "curve" });
   const dot = s("circle", { class: "dot", r: 3.5 });
-  const [high, low] = [s("text", { x: LEFT - 6, y: TOP + 8, class: "tick" }), s("text", { x: LEFT - 6, y: HEIGHT - BOTTOM + 3, class: "tick" })];
+  const [high, low] = [
+    s("text", { x: LEFT - 6, y: TOP + 8, class: "tick" }),
+    s("text", { x: LEFT - 6, y: HEIGHT - BOTTOM + 3, class: "tick" }),
+  ];
   const axis = s("path", { class: "axis", d: `M ${LEFT} ${TOP} V ${HEIGHT - BOTTOM} H ${WIDTH}` });
-  const element = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "history", role: "img" }, axis, line, dot, high, low);
-  const update = (history) => {
+  const element = s(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "history", role: "img" },
+    axis,
+    line,
+    dot,
+    high,
+    low,
+  );
+  const update = (history, logs) => {
     const most = Math.max(...history, FLOOR);
     const least = Math.max(FLOOR, Math.min(...history));
-    const logs = most / least > 200;
     const [bottom, top] = logs ? [Math.log(least), Math.log(most)] : [0, most];
     const x = (k) => LEFT + 4 + (k * (WIDTH - LEFT - 12)) / Math.max(1, history.length - 1);
     const y = (value) => {
@@ -83,7 +97,10 @@ function curve() {
     high.textContent = most > FLOOR ? number(most, 3) : "";
     low.textContent = logs ? number(least, 2) : "0";
     const scale = logs ? ", logarithmic" : "";
-    element.setAttribute("aria-label", `NashConv over the last ${history.length} changes${scale}, now ${number(history.at(-1))}`);
+    element.setAttribute(
+      "aria-label",
+      `NashConv over the last ${history.length} changes${scale}, now ${number(history.at(-1))}`,
+    );
   };
   return { element, update };
 }

@@ -8,7 +8,8 @@ const MOST_CHILDREN = 8; // of a node, before the rest becomes "… more"
 const MOST_MEMBERS = 6; // nodes of the selected information set whose ways are opened
 const [WIDE, HIGH] = [29, 96];
 
-/** The nodes that are open: their children are drawn. Ways to the nodes of the selected set, and what was opened by hand. */
+/** The nodes that are open: their children are drawn. Ways to the nodes of the selected set, and what was opened by
+ *  hand. */
 export function openNodes(model, byHand, closed) {
   const { tree, selected, nodes } = model;
   if (tree.N <= WHOLE) return new Set(Array.from({ length: tree.N }, (_, node) => node).filter((n) => !closed.has(n)));

@@ -26,6 +26,7 @@ export class TreeModel {
     this.updates = 0; // how often everything was solved
     this.listeners = [];
     this.waiting = false;
+    this.falls = false; // by orders of magnitude: CFR+ solves, or has solved
     this.bases = { uniform: uniform(this.tree) };
     this.notes = {};
     this.solve();
@@ -67,6 +68,7 @@ export class TreeModel {
   setChoice(choice, probability) {
     setProbability(this.tree, this.strategy, choice, probability);
     this.edited.add(this.tree.owner[choice]);
+    this.falls = false;
     this.updateSoon();
   }
 
@@ -107,6 +109,7 @@ export class TreeModel {
     await this.load(base, { signal });
     this.base = base;
     this.edited.clear();
+    this.falls = false;
     this.strategy.set(this.bases[base]);
     this.update();
     this.settle();
@@ -130,6 +133,7 @@ export class TreeModel {
   startSolving() {
     this.cfr ??= startCfr(this.tree);
     this.solving = true;
+    this.falls = true;
     const frame = () => {
       if (!this.solving) return;
       const until = performance.now() + 6; // the rest of a frame is for drawing
@@ -146,7 +150,8 @@ export class TreeModel {
     this.solving = false;
   }
 
-  // -- words -------------------------------------------------------------------------------------------------------------
+  // -- words
+  // -------------------------------------------------------------------------------------------------------------
 
   /** What the player knows at an information set: "K · after pass, bet". */
   words(set) {

@@ -12,7 +12,11 @@ export function setPanel(model) {
   const rebuild = () => {
     refresh = () => {};
     if (model.selected < 0) {
-      put(element, h("h2", {}, "Information set"), h("p", { class: "quiet" }, "Choose a node of the tree or a line of the list."));
+      put(
+        element,
+        h("h2", {}, "Information set"),
+        h("p", { class: "quiet" }, "Choose a node of the tree or a line of the list."),
+      );
     } else refresh = fill(element, model, model.selected);
     refresh();
   };
@@ -28,7 +32,9 @@ function fill(element, model, set) {
   const rows = [];
   for (let choice = first; choice < end; choice++) rows.push(row(model, choice, game.labels[choice]));
   const facts = h("p", { class: "quiet facts" });
-  const head = ["Action", "Probability", "Earns", "Regret"].map((name, k) => h("th", { scope: "col", class: k > 1 ? "number" : null }, name));
+  const head = ["Action", "Probability", "Earns", "Regret"].map(
+    (name, k) => h("th", { scope: "col", class: k > 1 ? "number" : null }, name),
+  );
   put(
     element,
     h("h2", {}, badge(player), " ", `${tree.players[player]}: ${model.words(set)}`),
@@ -47,7 +53,8 @@ function fill(element, model, set) {
     const value = reach.others > 0 ? model.solver.setValue[set] / reach.others : NaN;
     put(
       facts,
-      `${many} ${many === 1 ? "node" : "nodes"} that look alike · reached ${share(reach.all)} (own moves ${share(reach.own)}, `,
+      `${many} ${many === 1 ? "node" : "nodes"} that look alike · `,
+      `reached ${share(reach.all)} (own moves ${share(reach.own)}, `,
       `chance and others ${share(reach.others)}) · worth ${number(value)}`,
     );
     for (const one of rows) one.refresh(reach);
@@ -61,11 +68,20 @@ function row(model, choice, label) {
     oninput: () => model.setChoice(choice, Number(slider.value)),
     onchange: () => model.settle(),
   });
-  const [shown, earns, regret, star] = [h("output", {}), h("td", { class: "number" }), h("td", { class: "number" }), h("span", {})];
+  const [shown, earns, regret, star] = [
+    h("output", {}),
+    h("td", { class: "number" }),
+    h("td", { class: "number" }),
+    h("span", {}),
+  ];
   const only = model.tree.numActions[model.tree.owner[choice]] === 1;
   slider.disabled = only;
   const element = h(
-    "tr", {}, h("th", { scope: "row" }, label, " ", star), h("td", { class: "slide" }, h("div", {}, slider, shown)), earns, regret,
+    "tr", {}, h("th", { scope: "row" }, label, " ", star), h(
+      "td",
+      { class: "slide" },
+      h("div", {}, slider, shown),
+    ), earns, regret,
   );
   const refresh = (reach) => {
     const probability = strategy[choice];

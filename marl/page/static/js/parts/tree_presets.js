@@ -5,8 +5,16 @@ import { number } from "marl/format.js";
 
 // Chance to bet, by player, card and what happened before. Player 1 has one strategy only.
 const KUHN = [
-  { J: { "": (a) => a, "pass bet": () => 0 }, Q: { "": () => 0, "pass bet": (a) => a + 1 / 3 }, K: { "": (a) => 3 * a, "pass bet": () => 1 } },
-  { J: { bet: () => 0, pass: () => 1 / 3 }, Q: { bet: () => 1 / 3, pass: () => 0 }, K: { bet: () => 1, pass: () => 1 } },
+  {
+    J: { "": (a) => a, "pass bet": () => 0 },
+    Q: { "": () => 0, "pass bet": (a) => a + 1 / 3 },
+    K: { "": (a) => 3 * a, "pass bet": () => 1 },
+  },
+  {
+    J: { bet: () => 0, pass: () => 1 / 3 },
+    Q: { bet: () => 1 / 3, pass: () => 0 },
+    K: { bet: () => 1, pass: () => 1 },
+  },
 ];
 
 /** A slider for alpha; null where the game is not Kuhn poker of two. */
@@ -16,7 +24,10 @@ export function kuhnFamily(model) {
   const told = h("output", {});
   const show = () => {
     const alpha = Number(slider.value) / 300;
-    put(told, ` α = ${number(alpha, 3)}: bets the jack ${number(100 * alpha, 3)} %, the king ${number(300 * alpha, 3)} %`);
+    put(
+      told,
+      ` α = ${number(alpha, 3)}: bets the jack ${number(100 * alpha, 3)} %, the king ${number(300 * alpha, 3)} %`,
+    );
     return alpha;
   };
   const slider = h("input", {
@@ -26,7 +37,14 @@ export function kuhnFamily(model) {
   });
   show();
   const why = "Every α from 0 to 1/3 is an equilibrium; the value for player_0 is −1/18 in all of them.";
-  return h("div", { class: "preset" }, h("label", { for: "kuhn-alpha" }, "Kuhn’s family of equilibria"), slider, told, h("p", { class: "quiet" }, why));
+  return h(
+    "div",
+    { class: "preset" },
+    h("label", { for: "kuhn-alpha" }, "Kuhn’s family of equilibria"),
+    slider,
+    told,
+    h("p", { class: "quiet" }, why),
+  );
 }
 
 /** The strategy of both players for one alpha. */

@@ -10,11 +10,16 @@ const MOST = 14; // lines; a search finds the others
 export function setList(model) {
   const { tree } = model;
   const search = h("input", {
-    type: "search", placeholder: "Search: K, raise, player_1 …", "aria-label": "Search information sets", oninput: () => sort(),
+    type: "search",
+    placeholder: "Search: K, raise …",
+    "aria-label": "Search information sets",
+    oninput: () => sort(),
   });
   const body = h("tbody", {});
   const rest = h("p", { class: "quiet" });
-  const head = ["Player", "Knows", "Reach", "Loses there"].map((name, k) => h("th", { scope: "col", class: k > 1 ? "number" : null }, name));
+  const head = ["Player", "Knows", "Reach", "Loses there"].map(
+    (name, k) => h("th", { scope: "col", class: k > 1 ? "number" : null }, name),
+  );
   let lines = [];
 
   const fits = (set) => {
@@ -29,7 +34,8 @@ export function setList(model) {
     lines = found.slice(0, MOST).map((set) => line(model, set));
     put(body, lines.map((one) => one.element));
     const left = found.length - lines.length;
-    put(rest, left > 0 ? `… and ${left.toLocaleString("en")} more: search to find them.` : found.length ? "" : "Nothing fits.");
+    const more = left > 0 ? `… and ${left.toLocaleString("en")} more: search to find them.` : "";
+    put(rest, found.length ? more : "Nothing fits.");
     refresh();
   };
   const refresh = () => {
@@ -64,7 +70,14 @@ function line(model, set) {
   const player = model.tree.setPlayer[set];
   const [reach, loss] = [h("td", { class: "number" }), h("td", { class: "number" })];
   const look = h("button", { class: "link", onclick: () => model.select(set) }, model.words(set));
-  const element = h("tr", {}, h("td", {}, badge(player), " ", model.tree.players[player]), h("td", {}, look), reach, loss);
+  const element = h(
+    "tr",
+    {},
+    h("td", {}, badge(player), " ", model.tree.players[player]),
+    h("td", {}, look),
+    reach,
+    loss,
+  );
   const refresh = () => {
     reach.textContent = `${number(100 * model.reachOf(set).all, 3)} %`;
     const lost = model.lossAt(set);

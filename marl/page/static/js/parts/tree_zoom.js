@@ -5,7 +5,8 @@ import { h } from "marl/dom.js";
 const [SMALLEST, LARGEST] = [0.72, 1.35]; // pixels per unit at first: texts stay readable, small trees do not blow up
 const MOST_HIGH = 620;
 
-/** {buttons, setContent(box, stay), show(x, y), lookAt(x, y)}: `box` is all that is drawn, `stay` keeps place and size. */
+/** {buttons, setContent(box, stay), show(x, y), lookAt(x, y)}: `box` is all that is drawn, `stay` keeps place and
+ *  size. */
 export function panAndZoom(svg, signal) {
   let content = { x: 0, y: 0, width: 1, height: 1 };
   let middle = { x: 0, y: 0 };
@@ -13,7 +14,10 @@ export function panAndZoom(svg, signal) {
   const size = () => ({ width: svg.clientWidth || 800, height: svg.clientHeight || 400 });
   const apply = () => {
     const { width, height } = size();
-    svg.setAttribute("viewBox", `${middle.x - width / scale / 2} ${middle.y - height / scale / 2} ${width / scale} ${height / scale}`);
+    svg.setAttribute(
+      "viewBox",
+      `${middle.x - width / scale / 2} ${middle.y - height / scale / 2} ${width / scale} ${height / scale}`,
+    );
   };
   const centre = () => {
     middle = { x: content.x + content.width / 2, y: content.y + content.height / 2 };
@@ -67,7 +71,11 @@ export function panAndZoom(svg, signal) {
     if (content.height * scale > height + 1) middle.y = clamp(y, content.y, content.height, height / scale);
     apply();
   };
-  const button = (text, name, act) => h("button", { class: "small", "aria-label": name, title: name, onclick: act }, text);
+  const button = (text, name, act) => h(
+    "button",
+    { class: "small", "aria-label": name, title: name, onclick: act },
+    text,
+  );
   const buttons = h(
     "span",
     { class: "picture-buttons", role: "group", "aria-label": "Size of the tree" },

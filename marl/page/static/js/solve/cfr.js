@@ -1,9 +1,11 @@
-// CFR+ in the page: regrets that never fall below 0, and an average in which iteration t counts t times (Tammelin, 2014).
+// CFR+ in the page: regrets that never fall below 0, and an average in which iteration t counts t times (Tammelin,
+// 2014).
 
 import { counterfactual, plansOf } from "marl/solve/response.js";
 import { uniform } from "marl/solve/tree.js";
 
-// A difference below this share of the numbers that were added up is rounding; ties of regrets have to stay ties, or noise
+// A difference below this share of the numbers that were added up is rounding; ties of regrets have to stay ties, or
+// noise
 // decides what is played.
 const ROUNDING = 64 * Number.EPSILON;
 

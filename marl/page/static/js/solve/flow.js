@@ -11,15 +11,15 @@ export const DYNAMICS = {
   },
   logit: {
     name: "Logit", hasField: true,
-    words: "Play moves towards a soft best reply, softmax(λ u); where it rests is a logit quantal response equilibrium.",
+    words: "Play moves towards a soft best reply, softmax(λ u); it rests in logit quantal response equilibria.",
   },
   fictitious: {
     name: "Fictitious play", hasField: true,
-    words: "Each round a best reply to how the other has played on average; the average is drawn, the start counts as one round.",
+    words: "Each round a best reply to average play so far. The average is drawn; the start counts as one round.",
   },
   regret: {
     name: "Regret matching", hasField: false,
-    words: "Actions are played in proportion to positive regrets. The next step depends on all that came before, so there are no arrows.",
+    words: "Actions in proportion to positive regrets. The next step depends on the past, so there are no arrows.",
   },
 };
 

@@ -1,4 +1,5 @@
-// Games of two players in tables: what strategies earn, and all equilibria of small ones. A game is {A, B}: what the row and
+// Games of two players in tables: what strategies earn, and all equilibria of small ones. A game is {A, B}: what the
+// row and
 // the column player get, both [rows][columns].
 
 const ZERO = 1e-9; // slacks and probabilities below this are 0
@@ -44,8 +45,8 @@ export function transposed(table) {
   return table[0].map((_, j) => table.map((row) => row[j]));
 }
 
-/** All equilibria [{x, y}] by the vertices of both best-response polytopes, small supports first; of a degenerate game the
- *  corners of its sets of equilibria, and `degenerate` is true. */
+/** All equilibria [{x, y}] by the vertices of both best-response polytopes, small supports first; of a degenerate
+ *  game the corners of its sets of equilibria, and `degenerate` is true. */
 export function equilibria({ A, B }) {
   // Replies of the column player bound x, and the other way round; payoffs above 0 make the polytopes bounded.
   const rows = vertices(above(B));

@@ -27,8 +27,8 @@ export function reachAndValues(tree, strategy, nodes = makeNodes(tree)) {
   return nodes;
 }
 
-/** Of an information set: how likely play comes there (all), by its player's own moves alone (own), and by chance and the
- *  others alone. `plans` are those of response.js. */
+/** Of an information set: how likely play comes there (all), by its player's own moves alone (own), and by chance
+ *  and the others alone. `plans` are those of response.js. */
 export function reachOfSet(tree, plans, set) {
   const player = tree.setPlayer[set];
   const own = plans[tree.parentChoice[set] + 1]; // the same at all nodes: the player remembers what it did

@@ -1,4 +1,5 @@
-// What strategies earn, the best replies to them and how far they are from an equilibrium. Exact, in one pass per player
+// What strategies earn, the best replies to them and how far they are from an equilibrium. Exact, in one pass per
+// player
 // over the ends of the game and its information sets: NashConv = sum_i max_b u_i(b, s_-i) - u_i(s).
 
 const EQUALLY_GOOD = 1e-12; // payoffs that differ by less (in units of the largest) are equal: it is rounding
@@ -14,7 +15,8 @@ export function plansOf(tree, strategy, plans = new Float64Array(tree.C + 1)) {
   return plans;
 }
 
-/** Counterfactual payoffs of a player's sequences at the ends of the game: chance and all others, not the player itself. */
+/** Counterfactual payoffs of a player's sequences at the ends of the game: chance and all others, not the player
+ *  itself. */
 export function counterfactual(tree, plans, player, into = new Float64Array(tree.C + 1)) {
   const { P, Z, endSequence, endPaid } = tree;
   into.fill(0);
@@ -40,7 +42,8 @@ export function makeSolver(tree) {
     plans: new Float64Array(tree.C + 1),
     earned: new Float64Array(tree.C + 1),
     best: new Float64Array(tree.C + 1),
-    // What evaluate() finds; per choice: counterfactual value and regret under the strategy, whether a best reply takes it.
+    // What evaluate() finds; per choice: counterfactual value and regret under the strategy, whether a best reply takes
+    // it.
     choiceValue: new Float64Array(tree.C),
     regret: new Float64Array(tree.C),
     isBest: new Uint8Array(tree.C),

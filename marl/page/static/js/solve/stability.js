@@ -4,8 +4,8 @@ import { columnPayoffs, dot, rowPayoffs } from "marl/solve/matrix.js";
 
 const STILL = 1e-7; // real parts below this, relative to the largest eigenvalue or 1, decide nothing
 
-/** Eigenvalues [{re, im}] of the replicator dynamics at a point: of both populations, or with `single` of one that plays
- *  against itself. Shares sum to 1, so the last one of each is left out. */
+/** Eigenvalues [{re, im}] of the replicator dynamics at a point: of both populations, or with `single` of one that
+ *  plays against itself. Shares sum to 1, so the last one of each is left out. */
 export function replicatorEigenvalues(game, point, single) {
   return eigenvalues(single ? singleJacobian(game, point[0]) : jacobian(game, point));
 }
@@ -84,7 +84,10 @@ function roots(coefficients) {
   for (let round = 0; round < 500; round++) {
     found = found.map((z, k) => {
       let value = { re: 0, im: 0 };
-      for (const c of coefficients) value = { re: value.re * z.re - value.im * z.im + c, im: value.re * z.im + value.im * z.re };
+      for (const c of coefficients) value = {
+        re: value.re * z.re - value.im * z.im + c,
+        im: value.re * z.im + value.im * z.re,
+      };
       let below = { re: 1, im: 0 };
       found.forEach((other, j) => {
         if (j === k) return;
@@ -108,12 +111,29 @@ export function stability(found) {
   const falling = found.filter(({ re }) => re < -unit).length;
   const turning = found.some(({ im }) => Math.abs(im) > unit);
   if (falling === found.length) {
-    return { kind: "stable", words: turning ? "stable: play nearby spirals into it" : "stable: play nearby comes back to it" };
+    return {
+      kind: "stable",
+      words: turning ? "stable: play nearby spirals into it" : "stable: play nearby comes back to it",
+    };
   }
   if (growing === found.length) {
-    return { kind: "unstable", words: turning ? "unstable: play nearby spirals away" : "unstable: play nearby leaves it" };
+    return {
+      kind: "unstable",
+      words: turning ? "unstable: play nearby spirals away" : "unstable: play nearby leaves it",
+    };
   }
-  if (growing > 0) return { kind: "unstable", words: falling ? "a saddle: play comes near on one side and leaves on another" : "unstable: play leaves it in some directions" };
-  if (turning && falling === 0) return { kind: "neutral", words: "a centre: play nearby circles around it, neither in nor out" };
-  return { kind: "neutral", words: "neutral: in some direction play nearby neither leaves nor comes back, as far as the linear part tells" };
+  if (growing > 0) return {
+    kind: "unstable",
+    words: falling
+      ? "a saddle: play comes near on one side and leaves on another"
+      : "unstable: play leaves it in some directions",
+  };
+  if (turning && falling === 0) return {
+    kind: "neutral",
+    words: "a centre: play nearby circles around it, neither in nor out",
+  };
+  return {
+    kind: "neutral",
+    words: "neutral: in some direction play nearby neither leaves nor comes back, as far as the linear part tells",
+  };
 }

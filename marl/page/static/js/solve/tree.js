@@ -85,7 +85,8 @@ function choiceOfNodes(tree) {
   return { choice, last, luck };
 }
 
-/** Terminal nodes with the same last choices of all players count as one: Z rows of sequences and of payoffs times luck. */
+/** Terminal nodes with the same last choices of all players count as one: Z rows of sequences and of payoffs times
+ *  luck. */
 function mergeEnds(tree) {
   const { N, P } = tree;
   const places = new Map();

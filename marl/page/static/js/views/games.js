@@ -1,4 +1,4 @@
-// The view "games": payoff tables of populations, reports and cross-plays, who is better than whom, and how sure that is.
+// The view "games": payoff tables of populations, reports and cross-plays, who is better than whom, and how surely.
 
 import { get, job, savedPage } from "marl/api.js";
 import { h, put } from "marl/dom.js";
@@ -36,7 +36,8 @@ export async function show({ root, parts, query, signal, setTitle, whenShown }) 
 }
 
 function heading({ game, path }) {
-  const told = { population: `Population (${game.population})`, report: "Report", crossplay: "Cross-play", run: "Run" }[game.kind];
+  const kinds = { population: `Population (${game.population})`, report: "Report", crossplay: "Cross-play", run: "Run" };
+  const told = kinds[game.kind];
   return [
     savedPage() === null ? h("p", {}, h("a", { href: address("games") }, "All games")) : null,
     h("h1", {}, game.heading ?? path),
@@ -67,7 +68,8 @@ function sections(view) {
   found.push(h("div", { class: "games-columns" }, side));
   if (game.payoffs) found.push(section("Rankings", view.rankings));
   if (game.lineage?.nodes.length) found.push(lineageSection(view));
-  if (game.kind === "run" && !chart) found.push(h("p", {}, "Nothing has been measured yet: exploitability.interval says after how many iterations."));
+  const nothing = "Nothing has been measured yet: exploitability.interval says after how many iterations.";
+  if (game.kind === "run" && !chart) found.push(h("p", {}, nothing));
   return found;
 }
 
@@ -104,9 +106,10 @@ function chooseRound(view, round) {
   view.round = round;
   view.range.value = game.rounds.indexOf(told);
   const members = Object.entries(told.members ?? {}).map(([side, count]) => `${number(count)} of ${side}`).join(", ");
-  put(view.roundWords, `${round} of ${game.rounds.at(-1).round}, after ${number(told.steps)} env steps. Members: ${members}.`);
+  const last = game.rounds.at(-1);
+  put(view.roundWords, `${round} of ${last.round}, after ${number(told.steps)} env steps. Members: ${members}.`);
   view.range.setAttribute("aria-valuetext", view.roundWords.textContent);
-  setQuery({ round: told === game.rounds.at(-1) ? null : round });
+  setQuery({ round: told === last ? null : round });
   view.lineage?.update(round);
   put(view.meta, metaStrategy(view, told));
   if (!game.payoffs) return;
@@ -128,7 +131,8 @@ function metaStrategy({ game }, told) {
   return (isOne ? mixtures.slice(0, 1) : mixtures).map(([player, mixture]) => {
     const side = sides.includes(player) ? player : sides[0];
     const rows = mixture.map((share, i) => ({ name: `${side}_${i}`, share }));
-    const words = `Meta-strategy of ${player}: ${rows.filter((row) => row.share > 0).map((row) => row.name).join(", ")}`;
+    const played = rows.filter((row) => row.share > 0).map((row) => row.name);
+    const words = `Meta-strategy of ${player}: ${played.join(", ")}`;
     return [h("h3", {}, isOne ? "all players" : player), shareBars(rows, { words, name: `meta_strategy_${player}` })];
   });
 }
@@ -179,7 +183,8 @@ function addRanking(view, ranking, { methods, players }) {
 
 function tellTrouble(view, error) {
   const isOld = error.code === "saved";
-  const words = isOld ? "This saved page holds what was computed when it was saved; this round was not looked at then." : error.message;
+  const missing = "This saved page holds what was computed when it was saved; this round was not looked at then.";
+  const words = isOld ? missing : error.message;
   view.graph.classList.remove("waiting");
   if (view.ranks.length === 0) put(view.graph, h("p", { class: isOld ? "quiet" : "message error" }, words));
   put(view.rankings, view.ranks.map((one) => rankPlot(one)), h("p", { class: "quiet" }, words));
@@ -191,11 +196,13 @@ function tellTrouble(view, error) {
 async function findSeats(view) {
   if (savedPage() !== null) return;
   try {
-    const seats = await job("/api/games/seats", { path: view.path, kind: view.kind }, { signal: view.signal, keep: false });
+    const wanted = { path: view.path, kind: view.kind };
+    const seats = await job("/api/games/seats", wanted, { signal: view.signal, keep: false });
     if (seats.run === null) view.heat.element.append(h("p", { class: "quiet" }, seats.why));
     else view.heat.update({ linkOf: (cell) => matchAddress(view, seats, cell) });
   } catch (error) {
-    if (!view.signal.aborted) view.heat.element.append(h("p", { class: "quiet" }, `Matches cannot be shown: ${error.message}`));
+    if (view.signal.aborted) return;
+    view.heat.element.append(h("p", { class: "quiet" }, `Matches cannot be shown: ${error.message}`));
   }
 }
 

@@ -51,7 +51,11 @@ function build(view) {
   view.policies = h("div");
   view.notes = h("div");
   view.checkpoints = h("div");
-  view.result = valuesPart("The newest result", "newest-result", "Every field of the last line of result.json, with the sentence of marl explain.");
+  view.result = valuesPart(
+    "The newest result",
+    "newest-result",
+    "Every field of the last line of result.json, with the sentence of marl explain.",
+  );
   view.keys = valuesPart("Keys of the scenario", "keys", "All keys, also those that have their defaults: params.json.");
   view.files = h("ul", { class: "runs-files" });
   const files = h("details", {}, h("summary", {}, h("h2", {}, "Files")), view.files);
@@ -71,7 +75,12 @@ async function news(view, answer) {
   showHead(view, answer);
   showActs(view, summary);
   renew(view, view.notes, [answer.notes, answer.traceback], () => notesPart(answer.notes, answer.traceback));
-  renew(view, view.checkpoints, answer.checkpoints, () => checkpointsPart(view.run, answer.checkpoints, savedPage() !== null));
+  renew(
+    view,
+    view.checkpoints,
+    answer.checkpoints,
+    () => checkpointsPart(view.run, answer.checkpoints, savedPage() !== null),
+  );
   renew(view, view.log, answer.log, () => showLog(answer.log));
   view.result.update(answer.result);
   if (isFirst) view.keys.update(keyRows(answer.params));
@@ -93,18 +102,29 @@ function renew(view, place, content, make) {
 
 function showHead(view, { summary }) {
   view.setTitle(`${summary.id} ${summary.algo} on ${summary.env}`);
-  const back = savedPage() !== null ? null : h("p", { class: "runs-back" }, h("a", { href: address("runs") }, "← All runs"));
+  const back = savedPage() !== null ? null : h(
+    "p",
+    { class: "runs-back" },
+    h("a", { href: address("runs") }, "← All runs"),
+  );
   put(
     view.head,
     back,
     h("h1", {}, `${summary.algo} on ${summary.env} `, h("span", { class: "quiet" }, summary.experiment)),
     h("p", { class: "quiet runs-path" }, view.run),
-    h("div", { class: "row runs-states" }, stateChip(summary), goalChip(summary), h("span", { class: "runs-bar" }, progressBar(summary)), h("span", { class: "quiet" }, summary.progress_label)),
+    h(
+      "div",
+      { class: "row runs-states" },
+      stateChip(summary),
+      goalChip(summary),
+      h("span", { class: "runs-bar" }, progressBar(summary)),
+      h("span", { class: "quiet" }, summary.progress_label),
+    ),
     facts(summary),
   );
 }
 
-// -- start and stop -----------------------------------------------------------------------------------------------------------
+// -- start and stop ----------------------------------------------------------------------------------------------
 
 function showActs(view, summary) {
   const isRunning = summary.state === "running";
@@ -139,7 +159,16 @@ function stopButton(view) {
 
 function resumeButton(view) {
   const button = h("button", { id: "resume-run", class: "primary" }, "Resume");
-  const more = h("input", { type: "number", min: 1, id: "resume-iterations", placeholder: "as before", "aria-label": "Stop at this iteration" });
+  const more = h(
+    "input",
+    {
+      type: "number",
+      min: 1,
+      id: "resume-iterations",
+      placeholder: "as before",
+      "aria-label": "Stop at this iteration",
+    },
+  );
   const onStarted = (number) => {
     say("The run goes on in a moment.");
     view.started.watch(number);
@@ -155,11 +184,12 @@ function showLog(text) {
   return text === "" ? null : h("section", {}, h("h2", {}, "What it prints"), logPart(text));
 }
 
-// -- one curve for each policy ------------------------------------------------------------------------------------------------
+// -- one curve for each policy -----------------------------------------------------------------------------------
 
 async function showPolicies(view, { policies, fields }, mark) {
   const names = new Set(fields.map((field) => field.name));
-  const shown = policies.map((policy) => [policy, `policy_reward_mean.${policy}`]).filter(([, field]) => names.has(field));
+  const all = policies.map((policy) => [policy, `policy_reward_mean.${policy}`]);
+  const shown = all.filter(([, field]) => names.has(field));
   if (shown.length < 2 || mark === view.policiesMark) return;
   view.policiesMark = mark;
   const few = shown.slice(0, MOST_POLICIES);
@@ -167,11 +197,25 @@ async function showPolicies(view, { policies, fields }, mark) {
   const { charts } = await get(path, { signal: view.signal });
   const series = charts.map((chart, i) => ({ ...chart.series[0], label: few[i][0] }));
   if (view.policyChart === undefined) {
-    const options = { series, xLabel: "env steps", yLabel: "policy_reward_mean", height: 280, signal: view.signal, name: "policies" };
+    const options = {
+      series,
+      xLabel: "env steps",
+      yLabel: "policy_reward_mean",
+      height: 280,
+      signal: view.signal,
+      name: "policies",
+    };
     view.policyChart = curveChart(options);
     const left = shown.length - few.length;
-    const note = left > 0 ? h("p", { class: "quiet" }, `${left} more policies are found in the field chooser above.`) : null;
-    put(view.policies, h("section", { class: "card runs-chart" }, h("h2", {}, "Reward of each policy"), view.policyChart.element, note));
+    const note = left > 0 ? h(
+      "p",
+      { class: "quiet" },
+      `${left} more policies are found in the field chooser above.`,
+    ) : null;
+    put(
+      view.policies,
+      h("section", { class: "card runs-chart" }, h("h2", {}, "Reward of each policy"), view.policyChart.element, note),
+    );
   } else {
     view.policyChart.update(series);
   }

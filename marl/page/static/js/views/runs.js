@@ -19,8 +19,12 @@ export async function show({ root, query, signal, setTitle, whenShown }) {
     runs: null, fields: [], known: 0, all: false,
     chosen: new Set(readList(query.get("runs"))),
     filter: {
-      text: query.get("q") ?? "", state: query.get("state") ?? "", algo: query.get("algo") ?? "", env: query.get("env") ?? "",
-      sort: query.get("sort") ?? "newest", up: query.get("up") !== null,
+      text: query.get("q") ?? "",
+      state: query.get("state") ?? "",
+      algo: query.get("algo") ?? "",
+      env: query.get("env") ?? "",
+      sort: query.get("sort") ?? "newest",
+      up: query.get("up") !== null,
     },
   };
   build(view);
@@ -64,7 +68,7 @@ function trouble(view, error, resolve) {
   if (view.runs === null) resolve();
 }
 
-// -- the parts of the page ------------------------------------------------------------------------------------------------
+// -- the parts of the page ---------------------------------------------------------------------------------------
 
 function build(view) {
   const inFile = savedPage() !== null;
@@ -75,10 +79,21 @@ function build(view) {
   view.empty = h("div");
   view.chart = fieldChart({ query: view.query, signal: view.signal, name: "runs", canGroup: true, height: 250 });
   view.filters = h("div", { class: "row runs-filters", role: "search" });
-  view.table = runsTable({ onSort: (key) => sort(view, key), onChoose: (run, on) => choose(view, run, on), canChoose: !inFile });
-  view.started = inFile ? { element: null, look() {} } : startedCards({ signal: view.signal, onRun: (run) => choose(view, run, true, true) });
+  view.table = runsTable({
+    onSort: (key) => sort(view, key),
+    onChoose: (run, on) => choose(view, run, on),
+    canChoose: !inFile,
+  });
+  view.started = inFile ? { element: null, look() {} } : startedCards({
+    signal: view.signal,
+    onRun: (run) => choose(view, run, true, true),
+  });
   view.full = h("div", { hidden: true }, view.chart.element, view.filters, view.table.element);
-  const start = inFile ? null : h("button", { id: "start-run", "aria-expanded": "false", onclick: (event) => toggleForm(view, event.currentTarget) }, "Start a run …");
+  const start = inFile ? null : h(
+    "button",
+    { id: "start-run", "aria-expanded": "false", onclick: (event) => toggleForm(view, event.currentTarget) },
+    "Start a run …",
+  );
   const head = h("div", { class: "runs-head" }, view.heading, start);
   put(view.root, head, view.gone, view.place, view.started.element, view.reading, view.empty, view.full);
 }
@@ -113,14 +128,22 @@ function fillEmpty(view) {
   const failed = h("p", { class: "message error", role: "alert", hidden: true });
   const button = h("button", { class: "primary", id: "start-first" }, "Train the two-step game");
   const onStarted = (number) => view.started.watch(number);
-  button.addEventListener("click", () => startRun({ scenario: "two_step_game" }, { button, trouble: failed, signal: view.signal, onStarted }));
+  button.addEventListener(
+    "click",
+    () => startRun({ scenario: "two_step_game" }, { button, trouble: failed, signal: view.signal, onStarted }),
+  );
   put(
     view.empty,
     h(
       "section",
       { class: "card runs-empty" },
       h("h2", {}, "No runs yet"),
-      h("p", {}, "Every run that writes its results to this folder appears here by itself. To begin, train a small one (about a minute):"),
+      h(
+        "p",
+        {},
+        "Every run that writes its results to this folder appears here by itself. ",
+        "To begin, train a small one, which takes about a minute:",
+      ),
       h("div", { class: "row" }, button),
       failed,
       h("p", {}, "or in a terminal:"),
@@ -136,23 +159,49 @@ function fillFilters(view) {
     setQuery({ [key === "text" ? "q" : key]: value || null });
     showTable(view);
   };
-  const of = (key) => [["", "all"], ...[...new Set(view.runs.map((run) => run[key]))].sort().map((name) => [name, name])];
+  const of = (key) => [
+    ["", "all"],
+    ...[...new Set(view.runs.map((run) => run[key]))].sort().map((name) => [name, name]),
+  ];
   const choices = JSON.stringify([of("algo"), of("env")]);
   if (choices === view.choices) return; // nothing new: what is being typed stays
   view.choices = choices;
-  const text = h("input", { type: "search", id: "runs-filter", value: filter.text, placeholder: "words in names, such as qmix seed=3", oninput: (event) => change("text")(event.target.value) });
+  const text = h(
+    "input",
+    {
+      type: "search",
+      id: "runs-filter",
+      value: filter.text,
+      placeholder: "words in names, such as qmix seed=3",
+      oninput: (event) => change("text")(event.target.value),
+    },
+  );
   put(
     view.filters,
     h("label", { class: "grow runs-chooser" }, "Filter ", text),
-    chooser("State", [["", "all"], ...STATES.map((name) => [name, name])], filter.state, change("state"), { id: "runs-state" }),
+    chooser(
+      "State",
+      [["", "all"], ...STATES.map((name) => [name, name])],
+      filter.state,
+      change("state"),
+      { id: "runs-state" },
+    ),
     chooser("Algorithm", of("algo"), filter.algo, change("algo"), { id: "runs-algo" }),
     chooser("Env", of("env"), filter.env, change("env"), { id: "runs-env" }),
-    h("button", { class: "small", id: "choose-shown", disabled: savedPage() !== null, onclick: () => chooseShown(view) }, "Compare those shown"),
-    h("button", { class: "small", id: "choose-none", disabled: savedPage() !== null, onclick: () => chooseNone(view) }, "Choose none"),
+    h(
+      "button",
+      { class: "small", id: "choose-shown", disabled: savedPage() !== null, onclick: () => chooseShown(view) },
+      "Compare those shown",
+    ),
+    h(
+      "button",
+      { class: "small", id: "choose-none", disabled: savedPage() !== null, onclick: () => chooseNone(view) },
+      "Choose none",
+    ),
   );
 }
 
-// -- what changes -----------------------------------------------------------------------------------------------------------
+// -- what changes ------------------------------------------------------------------------------------------------
 
 async function news(view, answer) {
   view.reading.hidden = answer.reading === 0;

@@ -63,7 +63,10 @@ async function chooser(asked, signal) {
   add(ofRun, h("option", { value: "" }, runs.length ? "…" : "no runs here"));
   add(ofRun, runs.map((run) => h("option", { value: run, selected: asked.run === run }, run)));
   const env = h("input", { id: "tree-env", value: asked.env ?? "", placeholder: "openspiel:NAME", size: 18 });
-  const config = h("input", { value: asked.env_config ?? "", placeholder: '{"sides": 3}', size: 14, "aria-label": "env_config as JSON" });
+  const config = h(
+    "input",
+    { value: asked.env_config ?? "", placeholder: '{"sides": 3}', size: 14, "aria-label": "env_config as JSON" },
+  );
   const other = h("form", { class: "row", onsubmit: (event) => {
     event.preventDefault();
     if (env.value) go({ env: env.value, env_config: config.value || null });
@@ -81,8 +84,13 @@ function fill(place, model, signal) {
   const { game, tree } = model;
   const drawing = treeDrawing(model, { signal });
   const numbers = figures(model);
-  const size = `${tree.N.toLocaleString("en")} nodes, ${tree.I.toLocaleString("en")} information sets, ${tree.P} players`;
-  const chance = { none: "nothing is random", exact: "chance is exact", sampled: "chance is sampled, so all figures have an error" };
+  const [many, sets] = [tree.N, tree.I].map((count) => count.toLocaleString("en"));
+  const size = `${many} nodes, ${sets} information sets, ${tree.P} players`;
+  const chance = {
+    none: "nothing is random",
+    exact: "chance is exact",
+    sampled: "chance is sampled, so all figures have an error",
+  };
   const legend = tree.players.map((name, player) => h("span", {}, badge(player), " ", name));
   put(
     place,
@@ -94,7 +102,12 @@ function fill(place, model, signal) {
       h(
         "div",
         { class: "card tree-card" },
-        h("div", { class: "row" }, h("div", { class: "legend grow" }, legend, h("span", {}, "▲ chance")), pictureButtons(drawing.svg, `tree_${game.name}`)),
+        h(
+          "div",
+          { class: "row" },
+          h("div", { class: "legend grow" }, legend, h("span", {}, "▲ chance")),
+          pictureButtons(drawing.svg, `tree_${game.name}`),
+        ),
         drawing.element,
       ),
       h("div", { class: "tree-side" }, numbers.element, setPanel(model), kuhnFamily(model)),
@@ -146,7 +159,15 @@ function strategyButtons(model, signal) {
     if (model.solving) put(told, `${model.cfr.iterations.toLocaleString("en")} iterations of CFR+`);
     else if (what === "settled") put(told, noteOf(model));
   });
-  return h("div", { class: "row strategies", role: "group", "aria-label": "Strategy" }, h("span", { class: "quiet" }, "Begin with"), buttons, checkpoints.length && savedPage() === null ? which : null, solve, told);
+  return h(
+    "div",
+    { class: "row strategies", role: "group", "aria-label": "Strategy" },
+    h("span", { class: "quiet" }, "Begin with"),
+    buttons,
+    checkpoints.length && savedPage() === null ? which : null,
+    solve,
+    told,
+  );
 }
 
 function noteOf(model) {
@@ -197,7 +218,6 @@ export async function dragBenchmark(seconds = 3) {
   const before = model.updates;
   const began = performance.now();
   let busy = 0;
-  model.listen(() => {});
   while (performance.now() - began < 1000 * seconds) {
     slider.value = 0.5 + 0.5 * Math.sin(performance.now() / 300);
     slider.dispatchEvent(new Event("input"));
