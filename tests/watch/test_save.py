@@ -101,7 +101,9 @@ def test_pictures_are_valid_files_on_the_ground_of_the_page(tmp_path: Path, dark
 def test_a_saved_file_asks_nobody(browser: Any, tmp_path: Path) -> None:
     """Not for the answers that it holds, not for those that it lacks, and not for pictures of strangers."""
     file = tmp_path / "view.html"
-    file.write_text(standalone("#/explain", {"/api/x": {"a": 1}, "/api/y {}": [2]}, "A view"))
+    file.write_text(
+        standalone("#/games", {"/api/games": {"games": []}, "/api/x": {"a": 1}, "/api/y {}": [2]}, "A view")
+    )
     browser.get(file.as_uri())
     wait_for(browser, "#main[data-ready]")
     assert complaints(browser) == []
