@@ -24,6 +24,7 @@ from PIL import Image
 from tests.watch.browser import open_browser, show, wait_for, wait_until, watched
 
 PLACE = Path(__file__).parents[1] / "docs" / "pictures" / "watch"
+NARROWEST_WINDOW = 500  # of Chromium; phones are narrower
 COLOURS = 128  # of a picture: pages have few, and a palette makes them small
 LOOKS: dict[str, dict[str, Any]] = {
     "": {"width": 1280, "height": 900},
@@ -152,14 +153,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("--only", choices=list(VIEWS), nargs="*", default=list(VIEWS))
+    parser.add_argument("--looks", choices=list(LOOKS), nargs="*", default=list(LOOKS))
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     PLACE.mkdir(parents=True, exist_ok=True)
     train(options.results)
     runs = newest(options.results)
     with watched(options.results) as server:
-        for look, keys in LOOKS.items():
+        for look in options.looks:
+            keys = LOOKS[look]
             with open_browser(**keys) as driver:
+                if keys["width"] < NARROWEST_WINDOW:
+                    phone = {"width": keys["width"], "height": keys["height"], "deviceScaleFactor": 1, "mobile": True}
+                    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
                 for name in options.only:
                     show(driver, server, VIEWS[name].address.format(**runs))
                     VIEWS[name].act(driver)

@@ -75,7 +75,7 @@ def test_pictures_are_valid_files_on_the_ground_of_the_page(tmp_path: Path, dark
     results.mkdir()
     ground = (13, 17, 23) if dark else (255, 255, 255)
     with open_browser(dark=dark, downloads=downloads) as driver, watched(results) as server:
-        show(driver, server, "/explain")
+        show(driver, server, "/games")
         assert driver.execute_async_script(DRAW) == 3
         for button in driver.find_elements("css selector", ".picture-buttons button"):
             button.click()
