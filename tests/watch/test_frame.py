@@ -9,15 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from marl.page.assets import files, served_page
+from marl.page.assets import served_page
 from marl.page.standalone import inside_of_a_script, standalone
 from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
-
-LARGEST = 400_000
-
-
-def test_the_page_is_small() -> None:
-    assert sum(map(len, files().values())) < LARGEST
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:

@@ -236,6 +236,8 @@ function yRange(chart, plot) {
   see(goalOf(chart)?.value);
   if (low > high) return chart.log ? [0.1, 10] : [0, 1];
   if (chart.log) return globalThis.uPlot.rangeLog(low, high, 10, false);
+  // A curve that stays where it is gets a little room of its own: by itself, uPlot would show zero as 0 to 100.
+  if (low === high) return [low - Math.max(1, Math.abs(low)) / 2, high + Math.max(1, Math.abs(high)) / 2];
   return globalThis.uPlot.rangeNum(low, high, 0.08, true);
 }
 
