@@ -109,7 +109,8 @@ function ofIndependent(run, point) {
   const own = point.members.risky.map((values) => two(values[1])).join(" and ");
   return [
     "There is no joint value: each agent learns what its own action brings on average, whatever the other one does. The tables add both up.",
-    `For B in state 2B that is half of the mean of ${number(one)} and ${number(other)}: ${two(expected)}. The agents say ${own}.`,
+    `For B in state 2B, if the other one plays both equally often, that is half of the mean of ${number(one)} and ${number(other)}: ` +
+      `${two(expected)}. The agents say ${own}.`,
     comparison(point, "Added up, they believe"),
   ];
 }
