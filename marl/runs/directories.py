@@ -110,8 +110,9 @@ def find_runs(root: Path) -> list[Path]:
         place = Path(folder)
         # `below` is changed in place: os.walk goes into what is left of it.
         if "params.json" in files:
-            written = (place / "params.json").stat().st_mtime
-            found.append((written, place))
+            with suppress(OSError):  # it was removed meanwhile, or is a link that leads nowhere
+                written = (place / "params.json").stat().st_mtime
+                found.append((written, place))
             below.clear()
         elif len(place.relative_to(root).parts) >= DEEPEST:
             below.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from marl.storage import make_folder
 from marl.watch.episode_request import inside
 from marl.watch.jobs import Jobs
 from marl.watch.workers import Worker
+
+ASKED_S = 180.0  # a process has to start and import, and the machine may be busy with trainings
 
 
 @dataclass
@@ -52,6 +55,10 @@ class Desk:
         """A folder or file of the results by its name in them; nothing outside of them can be named."""
         return inside(self.root, name)
 
+    async def ask(self, task: str, arguments: Mapping[str, Any]) -> Any:
+        """What a page waits for without a job. It can stop nothing, so an env that hangs is ended here."""
+        return await self.quick.call(task, arguments, limit_s=ASKED_S)
+
     # -- of the guard ------------------------------------------------------------------------------------------------
 
     def failure(self, error: BaseException) -> Refused:
@@ -61,11 +68,12 @@ class Desk:
         return refused.to_json()
 
     def close(self) -> None:
-        for end in self.closing:
-            end()
-        self.quick.close()
-        self.slow.close()
-        self.play.close()
+        try:
+            for end in self.closing:
+                end()
+        finally:  # whatever happens there: no process is left behind
+            for worker in (self.quick, self.slow, self.play):
+                worker.close()
 
 
 def results_folder(given: Path, demo: bool = False) -> Path:

@@ -15,6 +15,7 @@ from marl.serve.refused import Refused, internal
 from marl.watch.workers import Worker
 
 KEPT_S = 600.0  # results that nobody has fetched
+UNASKED_S = 300.0  # work that nobody asks about any more is ended; a tab behind others asks once a minute
 MOST = 32
 
 
@@ -30,10 +31,19 @@ class Job:
     text: str = ""
     result: Any = None
     error: Refused | None = None
-    began: float = field(default_factory=time.monotonic)
+    unwanted: bool = False
+    asked: float = field(default_factory=time.monotonic)  # when somebody last wanted to know
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("done", "failed")
 
     def begin(self) -> None:
+        """In the worker's thread: its turn has come."""
         self.state = "running"
+        # Looked at afterwards, while ``stop`` looks at the state after setting it: one of the two sees the other.
+        if self.unwanted:
+            raise Refused("stopped", "somebody has stopped this.", 409)
 
     def tell(self, done: float, total: float | None, text: str) -> None:
         self.done, self.total, self.text = done, total, text
@@ -59,7 +69,8 @@ class Jobs:
     ) -> int:
         """Begin; ``finish`` makes what the page gets of what the task returned."""
         self._sweep()
-        if len(self._jobs) >= MOST:
+        under_way = [job for job in self._jobs.values() if not job.ended]
+        if len(under_way) >= MOST:
             raise Refused(
                 "too_many", f"{MOST} pieces of work are under way; wait for one to end.", 429, retry_after=1.0
             )
@@ -67,7 +78,19 @@ class Jobs:
         job = Job(worker)
         self._jobs[number] = job
         job.task = asyncio.create_task(self._run(job, task, arguments, finish))
+        self._look_after(number)
         return number
+
+    def _look_after(self, number: int) -> None:
+        """End it when its page is gone: an env that hangs would keep everybody else waiting for ever."""
+        job = self._jobs.get(number)
+        if job is None or job.ended:
+            return
+        left = UNASKED_S - (time.monotonic() - job.asked)
+        if left <= 0:
+            self.stop(number)
+            return
+        asyncio.get_running_loop().call_later(left, self._look_after, number)
 
     async def _run(self, job: Job, task: str, arguments: dict[str, Any], finish: Callable[[Any], Any] | None) -> None:
         try:
@@ -83,8 +106,9 @@ class Jobs:
         job = self._jobs.get(number)
         if job is None:
             raise Refused("not_found", f"there is no piece of work {number} (any more).", 404)
+        job.asked = time.monotonic()
         told = job.to_json()
-        if job.state in ("done", "failed"):
+        if job.ended:
             del self._jobs[number]  # it has been told
         return told
 
@@ -93,14 +117,16 @@ class Jobs:
         job = self._jobs.pop(number, None)
         if job is None or job.task is None:
             return
+        job.unwanted = True
         if job.state == "running":
-            job.worker.stop()
+            job.worker.stop(job.begin)
         elif job.state == "waiting":  # the process does somebody else's work, which goes on
             job.task.cancel()
 
     def _sweep(self) -> None:
-        """Forget what has ended and nobody asks about."""
+        """Forget what has ended and nobody asks about; of much that nobody has fetched the newest stays."""
         now = time.monotonic()
-        for number, job in list(self._jobs.items()):
-            if job.state in ("done", "failed") and now - job.began > KEPT_S:
+        ended = [(number, job) for number, job in self._jobs.items() if job.ended]
+        for place, (number, job) in enumerate(reversed(ended)):
+            if place >= MOST or now - job.asked > KEPT_S:
                 del self._jobs[number]

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import math
 import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeAlias
 
@@ -25,6 +27,8 @@ from marl.errors import UserError
 from marl.serve.refused import Refused
 
 _log = logging.getLogger(__name__)
+
+LOOK_S = 0.2  # how often a process that says nothing is looked at
 
 Tell: TypeAlias = Callable[[float, float | None, str], None]
 """Is told how much is done, of how much (None: nobody knows), and what it is in words."""
@@ -38,66 +42,118 @@ class Worker:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._turn = threading.Lock()
+        # Held while a process begins or is ended, so that whoever wants its end never meets half a process.
+        self._guard = threading.Lock()
+        self._doing: object = None  # ``begun`` of the call that is under way
+        self._is_closed = False
         # A queue of its own: those who wait for a long task must not take the threads that others need.
         self._queue = ThreadPoolExecutor(1, f"marl watch {name}")
 
     async def call(
-        self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None, begun: Callable[[], None] | None = None
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        tell: Tell | None = None,
+        begun: Callable[[], None] | None = None,
+        limit_s: float = math.inf,
     ) -> Any:
         """Do the task, after those that came before; mistakes of users come back as ``Refused``. ``begun`` is called when
-        its turn has come; until then it can be cancelled."""
+        its turn has come; until then it can be cancelled. What takes longer than ``limit_s`` from then on is ended."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._queue, self.call_now, task, arguments, tell, begun)
+        return await loop.run_in_executor(self._queue, self.call_now, task, arguments, tell, begun, limit_s)
 
     def call_now(
-        self, task: str, arguments: Mapping[str, Any], tell: Tell | None = None, begun: Callable[[], None] | None = None
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        tell: Tell | None = None,
+        begun: Callable[[], None] | None = None,
+        limit_s: float = math.inf,
     ) -> Any:
         """The same, for callers that may wait."""
         with self._turn:
-            if begun is not None:
-                begun()
-            pipe = self._connected()
             try:
+                with self._guard:
+                    self._doing = begun
+                    if begun is not None:
+                        begun()
+                    process, pipe = self._connected()
                 pipe.send((task, dict(arguments)))
-                return _answer(pipe, tell or _tell_nobody)
+                return _answer(process, pipe, tell or _tell_nobody, limit_s)
+            except TimeoutError:
+                self.stop()
+                self._forget()
+                raise Refused("too_slow", f"it did not end within {limit_s:g} seconds, so it was ended.", 503) from None
             except (EOFError, OSError):
                 raise self._died() from None
+            finally:
+                with self._guard:
+                    self._doing = None
 
-    def _connected(self) -> Connection:
-        if self._pipe is None or not self._process.is_alive():
+    def _connected(self) -> tuple[Any, Connection]:
+        if self._is_closed:
+            raise Refused("closing", "marl watch is ending.", 503)
+        if self._pipe is not None and not self._process.is_alive():
+            _kill(self._process)
+            self._pipe = None
+        if self._pipe is None:
             # A fresh interpreter: a copy of this one would hold the server's sockets and threads.
             context = multiprocessing.get_context("spawn")
-            self._pipe, other = context.Pipe()
-            self._process = context.Process(target=work, args=(other,), name=f"marl watch {self.name}", daemon=True)
+            pipe, other = context.Pipe()
+            process = context.Process(target=work, args=(other,), name=f"marl watch {self.name}", daemon=True)
             with _without_interrupts():
-                self._process.start()
+                process.start()
             other.close()
-        return self._pipe
+            self._process, self._pipe = process, pipe
+        return self._process, self._pipe
 
     def _died(self) -> Refused:
-        process, self._pipe = self._process, None
-        if process is not None:
-            process.join(5.0)
-        code = None if process is None else process.exitcode
+        code = self._forget()
         return Refused(
             "worker_died", f"the process that did this has ended (exit code {code}): it was stopped, or the env ended it.",
             500,
         )  # fmt: skip
 
-    def stop(self) -> None:
-        """End what is being done at once; the next task begins a new process."""
-        if self._process is not None:
-            self._process.kill()
+    def _forget(self) -> int | None:
+        """The process has ended; how."""
+        with self._guard:
+            process, self._pipe = self._process, None
+            if process is None:  # the system would not start one
+                return None
+            process.join(5.0)
+            _kill(process)  # what the env has started goes with it
+        code: int | None = process.exitcode
+        return code
+
+    def stop(self, begun: Callable[[], None] | None = None) -> None:
+        """End what is being done at once; the next task begins a new process. With ``begun`` only the very call that
+        came with it: when somebody wants its end, it may have ended, and another one have begun."""
+        with self._guard:
+            is_another = begun is not None and self._doing != begun
+            if self._pipe is None or is_another:
+                return
+            _kill(self._process)
             self._process.join(2.0)  # the next task must not find it half alive
 
     def close(self) -> None:
         """End the process, and do nothing more."""
         self._queue.shutdown(wait=False, cancel_futures=True)
-        if self._process is not None:
+        with self._guard:
+            self._is_closed = True
+            if self._pipe is None:  # numbers of processes that have ended may be used again
+                return
             self._process.terminate()
             self._process.join(2.0)
-            if self._process.is_alive():
-                self._process.kill()
+            _kill(self._process)
+            self._process.join(2.0)
+
+
+def _kill(process: Any) -> None:
+    """End a process, with all that its envs have started: they would hold its pipes open, and play on for nobody."""
+    if hasattr(os, "killpg"):
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()  # one that has just begun leads no group yet
 
 
 @contextmanager
@@ -117,8 +173,10 @@ def _tell_nobody(done: float, total: float | None, text: str) -> None:
     pass
 
 
-def _answer(pipe: Connection, tell: Tell) -> Any:
+def _answer(process: Any, pipe: Connection, tell: Tell, limit_s: float) -> Any:
+    deadline = time.monotonic() + limit_s
     while True:
+        _wait_for_words(process, pipe, deadline)
         kind, content = pipe.recv()
         if kind == "progress":
             tell(*content)
@@ -131,6 +189,16 @@ def _answer(pipe: Connection, tell: Tell) -> Any:
             raise Refused("internal", "this did not work, and it is not your mistake; the log has the reason.", 500)
 
 
+def _wait_for_words(process: Any, pipe: Connection, deadline: float) -> None:
+    """Until something can be read. The pipe alone does not tell that the process has died: copies of it, which an env may
+    have made, hold it open."""
+    while not pipe.poll(LOOK_S):
+        if not process.is_alive() and not pipe.poll():
+            raise EOFError
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+
 # -- in the process ----------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +208,8 @@ def work(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if hasattr(os, "setsid"):
+        os.setsid()  # what envs start belongs to this process, and ends with it
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     import torch
 
@@ -149,7 +219,13 @@ def work(pipe: Connection) -> None:
             task, arguments = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(_done(pipe, task, arguments))
+        answer = _done(pipe, task, arguments)
+        try:
+            pipe.send(answer)
+        except OSError:  # the server has hung up
+            return
+        except Exception:  # something that does not fit through a pipe
+            pipe.send(("failed", traceback.format_exc()))
 
 
 def _end_with_the_server() -> None:
@@ -157,6 +233,8 @@ def _end_with_the_server() -> None:
     server = multiprocessing.parent_process()
     if server is not None:
         wait([server.sentinel])
+        if hasattr(os, "killpg"):
+            os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(0)
 
 

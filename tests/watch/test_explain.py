@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,11 +208,6 @@ def test_the_demo_makes_its_folder_and_leads_to_the_page(tmp_path: Path) -> None
         _desk(WatchOptions(tmp_path / "nowhere"))
 
 
-def test_the_server_itself_needs_no_torch() -> None:
-    code = "import marl.watch.app, sys; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_the_server_says_how_the_demo_stands_and_refuses_strange_wishes(root: Path) -> None:
     with watched(root) as server, client_of(server) as client:
         demo = client.get("/api/explain/demo").json()
@@ -252,11 +245,11 @@ def test_only_of_runs_that_play_by_chance_it_is_said_that_they_do(run_js: RunJs)
 @pytest.mark.slow
 def test_the_demo_trains_to_its_end_while_the_page_looks_on(browser: Any, tmp_path: Path) -> None:
     with watched(tmp_path, demo=True) as server:
-        show(browser, server, "?train=1024")  # a sixteenth of the usual
+        show(browser, server, "?train=512")  # a part of the usual: two iterations
         wait_for(browser, "[data-algo=qmix] .values-panel")
         ready = "document.querySelector('.view-explain').dataset.state === 'ready'"
         wait_until(browser, ready, "the demo ends")
-        assert "1,024 env steps" in text_of(browser)
+        assert "512 env steps" in text_of(browser)
         panels = browser.find_elements("css selector", ".values-panel")
         assert len(panels) == 4
         assert panels[0].get_attribute("aria-label").startswith("True values. State 1: A A: 6.93, A B: 6.93, B A: 7.92")

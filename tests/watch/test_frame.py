@@ -9,15 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from marl.page.assets import files, served_page
+from marl.page.assets import served_page
 from marl.page.standalone import inside_of_a_script, standalone
+from tests.watch.asking import client_of
 from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
-
-LARGEST = 400_000
-
-
-def test_the_page_is_small() -> None:
-    assert sum(map(len, files().values())) < LARGEST
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
@@ -67,7 +62,10 @@ def test_without_the_token_it_says_so(browser: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_view_is_one_file(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "view.html"
-    file.write_text(standalone("#/explain", {}, "<b>My</b> view"))
+    asked = ("/api/explain/demo", "/api/explain/runs")
+    with watched(tmp_path) as server, client_of(server) as client:
+        answers = {path: client.get(path).json() for path in asked}
+    file.write_text(standalone("#/explain", answers, "<b>My</b> view"))
     browser.get(file.as_uri())
     wait_for(browser, "#main[data-ready]")
     assert "<b>My</b> view" in text_of(browser)

@@ -225,6 +225,7 @@ def _check_plays(root: Path, found: dict[str, Any], cell: dict[str, str], agent:
     assert len(play_episode(playable, Which(0, 0, True))) == 1
 
 
+@pytest.mark.slow
 def test_entrants_of_a_report_are_found_again_by_their_checkpoints(tmp_path: Path) -> None:
     path = with_fixed(tmp_path / "rps", RPS, 3)
     entrants = [f"{path}#fixed_{a}" for a in range(2)]

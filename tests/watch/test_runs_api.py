@@ -23,6 +23,7 @@ HOLDER = """
 import signal, sys, time
 from pathlib import Path
 from marl.runs.lock import take_lock
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run behind a shell are deaf to it
 lock = take_lock(Path(sys.argv[1]))
 print("holds", flush=True)
 try:

@@ -16,7 +16,7 @@ from tests.watch.test_command import watching
 
 PAGE = DOCS / "tutorial_play.md"
 PATIENCE_S = 300.0
-STEPS = 8192  # of the run; the page's own takes the whole scenario
+STEPS = 4096  # of the run: one batch; the page's own takes the whole scenario
 # A square that may be taken, as the page offers it to the mouse.
 FREE = ".play-board .place[aria-disabled=false]"
 OVER = "[...document.querySelectorAll('.play-board button')].some((one) => one.innerText.startsWith('Play again'))"

@@ -34,12 +34,12 @@ def _add_lists(api: APIRouter, desk: Desk) -> None:
     @api.get("/episodes/about")
     async def about(run: str, checkpoint: str | None = None) -> Any:
         asked = EpisodeRequest.read({"run": run, "checkpoint": checkpoint})
-        return Answer(await desk.quick.call(f"{TASKS}:about", _arguments(desk, asked)))
+        return Answer(await desk.ask(f"{TASKS}:about", _arguments(desk, asked)))
 
     @api.get("/episodes/recording")
     async def recording(recording: str) -> Any:
         arguments = {"root": str(desk.root), "recording": recording}
-        return Answer(await desk.quick.call(f"{TASKS}:recorded", arguments))
+        return Answer(await desk.ask(f"{TASKS}:recorded", arguments))
 
 
 def _add_episodes(api: APIRouter, desk: Desk) -> None:

@@ -114,7 +114,7 @@ def _add_looks(api: APIRouter, shared: RunsDesk) -> None:
 
     @api.get("/runs/scenarios")
     async def scenarios() -> Response:
-        return Answer({"scenarios": await shared.desk.quick.call("marl.watch.runs.check:scenarios", {})})
+        return Answer({"scenarios": await shared.desk.ask("marl.watch.runs.check:scenarios", {})})
 
 
 def _add_acts(api: APIRouter, shared: RunsDesk) -> None:
@@ -124,7 +124,7 @@ def _add_acts(api: APIRouter, shared: RunsDesk) -> None:
         scenario = _text(body, "scenario")
         changes = _changes(body)
         asked = {**changes, "scenario": scenario, "allow": sorted(shared.desk.allow)}
-        await shared.desk.quick.call("marl.watch.runs.check:check_start", asked)
+        await shared.desk.ask("marl.watch.runs.check:check_start", asked)
         started = await asyncio.to_thread(shared.processes.start, scenario, _options(changes))
         return Answer({"started": started.number, "command": started.command})
 
@@ -134,7 +134,7 @@ def _add_acts(api: APIRouter, shared: RunsDesk) -> None:
         directory = await asyncio.to_thread(shared.directory, _text(body, "run"))
         changes = _changes(body)
         asked = {**changes, "directory": str(directory), "allow": sorted(shared.desk.allow)}
-        await shared.desk.quick.call("marl.watch.runs.check:check_resume", asked)
+        await shared.desk.ask("marl.watch.runs.check:check_resume", asked)
         started = await asyncio.to_thread(shared.processes.resume, directory, _options(changes))
         return Answer({"started": started.number, "command": started.command})
 

@@ -46,14 +46,14 @@ def add(api: APIRouter, desk: Desk) -> None:
     @api.get("/tree/game")
     async def game(asked: Annotated[Asked, Query()]) -> Any:
         """The tree of one of them."""
-        return Answer(await desk.quick.call(f"{TASKS}:game", _arguments(desk, asked)))
+        return Answer(await desk.ask(f"{TASKS}:game", _arguments(desk, asked)))
 
     @api.get("/tree/strategy")
     async def strategy(asked: Annotated[Asked, Query()], of: str = STRATEGIES[0]) -> Any:
         """An equilibrium, or what the policies of the run play."""
         if of not in STRATEGIES:
             raise Refused("bad_message", f"of is {shortly(of)}; expected one of {', '.join(STRATEGIES)}.", 400)
-        return Answer(await desk.quick.call(f"{TASKS}:strategy", {**_arguments(desk, asked), "of": of}))
+        return Answer(await desk.ask(f"{TASKS}:strategy", {**_arguments(desk, asked), "of": of}))
 
     @api.get("/dynamics/games")
     async def dynamics_games() -> Any:

@@ -91,6 +91,12 @@ def mean_of(curves: Sequence[Curve]) -> Curve:
         return NO_CURVE
     if len(measured) == 1:
         return measured[0]
+    # A damaged table may hold steps out of order, at which no run counts, and numbers whose squares no float holds.
+    with np.errstate(all="ignore"):
+        return _mean_of(measured)
+
+
+def _mean_of(measured: Sequence[Curve]) -> Curve:
     steps = _steps_of(measured)
     values = np.stack([_at(curve, steps) for curve in measured])
     missing = np.isnan(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,14 @@ def _text_of(file: Path) -> str:
 
 
 def _files(run: Path) -> list[dict[str, Any]]:
-    found = []
-    with os.scandir(run) as listing:
-        entries = sorted(listing, key=lambda entry: entry.name)
-    for one in entries[:MOST_FILES]:
-        if not one.is_file(follow_symlinks=False):
-            continue
-        size = one.stat(follow_symlinks=False).st_size
-        found.append({"name": one.name, "bytes": size})
+    found: list[dict[str, Any]] = []
+    # The run, or a file of it, may be removed meanwhile.
+    with suppress(OSError):
+        with os.scandir(run) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for one in entries[:MOST_FILES]:
+            if not one.is_file(follow_symlinks=False):
+                continue
+            size = one.stat(follow_symlinks=False).st_size
+            found.append({"name": one.name, "bytes": size})
     return found

@@ -60,7 +60,7 @@ class RunEntry:
             if not is_new and self.summary is not None and state == self.summary.state:
                 return False
             self.summary = summary_of(self.directory, self.params, state, error, self._measured())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except Exception:  # files may hold anything, and one that is damaged must not hide all other runs
             was_there, self.summary, self.is_glance = self.summary is not None, None, False
             return was_there
         return True
@@ -86,7 +86,7 @@ class RunEntry:
         known: dict[str, float] = {}
         for name in self._wanted():
             value = self.table.newest(name)
-            if value is not None:
+            if value is not None and math.isfinite(value):
                 known[name] = value
         reward = self._last_reward()
         if self.is_glance:  # the best may stand in what was not read yet

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
 
@@ -52,6 +52,7 @@ class Processes:
 
     def __init__(self, root: Path, allow: frozenset[str]) -> None:
         self.root, self.allow = root, allow
+        self._lock = threading.Lock()
         self._started: dict[int, Started] = {}
         self._logs: dict[Path, tuple[bytes, list[str]]] = {}  # their heads, and the runs that these name
 
@@ -71,35 +72,37 @@ class Processes:
         return self._begin(words)
 
     def _begin(self, words: list[str]) -> Started:
+        # Two browsers may start something at once.
+        with self._lock:
+            return self._begin_one(words)
+
+    def _begin_one(self, words: list[str]) -> Started:
         running = [one for one in self._started.values() if not one.ended]
         if len(running) >= MOST_STARTED:
             raise Refused("too_many", f"{len(running)} runs were started here and still run; wait for one to end.", 429)
         number = len(self._started) + 1
         command = f"marl run {shlex.join(words)}"
-        log = self._new_log(number)
-        with log.open("wb") as output:
-            output.write(f"$ {command}\n".encode())
-            output.flush()
-            # No shell: words of the page are words, whatever is in them. A session of its own: neither Ctrl-C in the
-            # terminal of marl watch nor its end reaches the run.
-            process = subprocess.Popen(
-                [sys.executable, "-m", "marl.run", *words],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+        with self._new_log(number, command) as output:
+            log = Path(output.name)
+            process = _started(words, output)
         # Waits for its end: a process that has ended and is not asked how stays in the list of processes.
         threading.Thread(target=process.wait, name=f"marl run {number}", daemon=True).start()
         started = Started(number, command, log, process)
         self._started[number] = started
         return started
 
-    def _new_log(self, number: int) -> Path:
+    def _new_log(self, number: int, command: str) -> BinaryIO:
+        """The file that takes what the run prints; its first line is the command."""
         folder = self.root / FOLDER
+        now = time.strftime("%Y-%m-%d_%H-%M-%S")
         try:
             folder.mkdir(exist_ok=True)
+            output = (folder / f"{now}_{os.getpid()}_{number}.log").open("wb")
+            output.write(f"$ {command}\n".encode())
+            output.flush()
         except OSError as error:
             raise Refused("read_only", f"nothing can be written to {self.root}: {error.strerror}.", 400) from error
-        now = time.strftime("%Y-%m-%d_%H-%M-%S")
-        return folder / f"{now}_{os.getpid()}_{number}.log"
+        return output
 
     # -- end -------------------------------------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class Processes:
     def to_json(self) -> list[dict[str, Any]]:
         """The processes that this page has started, newest first."""
         told = []
-        for one in reversed(self._started.values()):
+        for one in reversed(list(self._started.values())):  # somebody may start another one meanwhile
             runs = self._runs_in(one.log)
             entry = {
                 "number": one.number,
@@ -164,12 +167,27 @@ class Processes:
         for line in head.decode("utf-8", "replace").splitlines():
             if not line.startswith(RESULTS):
                 continue
-            place = Path(line.removeprefix(RESULTS).strip()).resolve()
+            try:
+                place = Path(line.removeprefix(RESULTS).strip()).resolve()
+            except (OSError, ValueError, RuntimeError):  # an env prints what it likes
+                continue
             if place.is_relative_to(root):
                 name = place.relative_to(root).as_posix()
                 found[name] = None
         self._logs[log] = (head, list(found))
         return list(found)
+
+
+def _started(words: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    # No shell: words of the page are words, whatever is in them. A session of its own: neither Ctrl-C in the terminal of
+    # marl watch nor its end reaches the run.
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "marl.run", *words],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise Refused("not_started", f"the system starts no process for it: {error.strerror}.", 503) from error
 
 
 def _interrupt(holder: Holder) -> None:

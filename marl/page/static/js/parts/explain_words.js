@@ -43,7 +43,8 @@ function course(run, point) {
 
 function reasons(run, point) {
   if (run.mixer === "none") return ofIndependent(run, point);
-  if (point.joint === null) return ["This checkpoint has kept no mixer, so only the agents' own values are known: the table adds them up."];
+  if (point.joint === null)
+    return ["This checkpoint has kept no mixer, so only the agents' own values are known: the table adds them up."];
   return run.mixer === "sum" ? ofSum(run, point) : ofMixer(run, point);
 }
 
@@ -106,11 +107,13 @@ function errors(run, point) {
     point.joint[state].forEach((row, r) =>
       row.forEach((value, c) => {
         const error = Math.abs(value - run.truth[state][r][c]);
-        if (error > worst.error) worst = { error, where: `${pair(r, c)} in ${title.toLowerCase().replace(/[ab]$/, (x) => x.toUpperCase())}` };
+        if (error > worst.error)
+          worst = { error, where: `${pair(r, c)} in ${title.toLowerCase().replace(/[ab]$/, (x) => x.toUpperCase())}` };
       }),
     );
   }
-  if (worst.error < CLOSE) return `Its tables are the true ones: none of the 12 entries is wrong by more than ${two(Math.max(0.01, worst.error))}.`;
+  if (worst.error < CLOSE)
+    return `Its tables are the true ones: none of the 12 entries is wrong by more than ${two(Math.max(0.01, worst.error))}.`;
   return `Its largest error is ${two(worst.error)}, at ${worst.where}.`;
 }
 
