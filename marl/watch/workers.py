@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from marl.errors import UserError
 from marl.serve.refused import Refused
+from marl.watch.lost_files import refusal_of
 
 _log = logging.getLogger(__name__)
 
@@ -248,6 +249,9 @@ def _done(pipe: Connection, task: str, arguments: dict[str, Any]) -> tuple[str, 
         return "refused", (refused.code, str(refused), refused.status)
     except UserError as error:
         return "refused", (type(error).__name__, str(error), 400)
+    except OSError as error:
+        lost = refusal_of(error)
+        return "refused", (lost.code, str(lost), lost.status)
     except Exception:
         return "failed", traceback.format_exc()
 
