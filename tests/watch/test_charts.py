@@ -72,6 +72,14 @@ def test_the_saved_drawing_holds_curves_bands_goal_and_names(page: Any, download
     assert "L" not in second
 
 
+def test_a_curve_that_never_changes_lies_in_the_middle(page: Any, downloads: Path) -> None:
+    draw(page, {"label": "zero-sum", "x": [0, 1, 2], "y": [0, 0, 0]}, name="flat", height=280)
+    root = picture(page, downloads, "flat")
+    texts = {text.text for text in root.iter(f"{SVG}text")}
+    assert {"-1", "0", "1"} <= {(text or "").replace("−", "-") for text in texts}
+    assert "100" not in texts
+
+
 def test_the_legend_hides_a_curve_everywhere(page: Any, downloads: Path) -> None:
     draw(page, BAND, LINE, name="hidden")
     page.execute_script("document.querySelector('.chart-legend button').click()")

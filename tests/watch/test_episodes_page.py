@@ -144,6 +144,26 @@ def test_another_checkpoint_is_asked_in_the_same_states(browser: Any, server: Wa
     assert "6" in told
 
 
+def test_what_gets_the_focus_is_not_below_the_scrubber(browser: Any, server: WatchServer) -> None:
+    opened(browser, server, run="two_step", checkpoint="checkpoint_000001", agent="agent_0", step=0)
+    for window in (400, 500, 600):  # as high as the page is; the button is out of sight, or behind the scrubber
+        browser.set_window_size(1280, window + 150)
+        seen = browser.execute_script(
+            """scrollTo(0, 0);
+            document.activeElement.blur();
+            const button = document.querySelector(".what-if-button");
+            button.focus();
+            const { x, y, width, height } = button.getBoundingClientRect();
+            return document.elementFromPoint(x + width / 2, y + height - 3) === button;"""
+        )
+        assert seen, window
+    browser.execute_script("document.querySelector('.what-if-button').click()")
+    # The keyboard goes on in what was opened.
+    assert browser.execute_script("return document.activeElement.closest('.episode-what-if') !== null")
+    browser.set_window_size(1280, 900)
+    assert complaints(browser) == []
+
+
 def test_a_branch_stands_beside_the_episode_also_in_a_saved_view(
     browser: Any, server: WatchServer, downloads: Path
 ) -> None:

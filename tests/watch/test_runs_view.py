@@ -15,7 +15,7 @@ import pytest
 
 from marl.runs.lock import holder_of
 from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
-from tests.watch.many_runs import csv_text, make_many_runs, result
+from tests.watch.many_runs import csv_text, make_many_runs, params, result, write_run
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +88,47 @@ def test_runs_are_filtered_sorted_compared_and_followed(browser: Any, tmp_path: 
         picture = (downloads / "runs.svg").read_text()
         assert "<polygon" in picture
         assert "experiment_000 · qmix" in picture
+        leave(browser)
+
+
+def judged_by_a_policy(iterations: int, *more: str) -> str:
+    """A table of a zero-sum game: the reward is 0, the evaluated policy gets better; ``more`` are fields of value 1."""
+    results = [{**result(i, 0), "episode_reward_mean": 0.0} for i in range(1, iterations + 1)]
+    head, *lines = csv_text(results).splitlines()
+    columns = ["evaluation/policy_reward_mean/team", *more]
+    table = [",".join([head, *columns])]
+    for one, line in zip(results, lines, strict=True):
+        value = str(one["training_iteration"]) if "evaluation" in one else ""
+        table.append(",".join([line, value, *("1" for _ in more)]))
+    return "\n".join(table) + "\n"
+
+
+def test_a_run_that_is_judged_by_one_policy_shows_that_first(browser: Any, tmp_path: Path) -> None:
+    keys = params(name="zero_sum")
+    keys["env"] = "pettingzoo:classic/tictactoe_v3"
+    keys["evaluation"] = {"metric": "policy_reward_mean.team", "interval": 10}
+    place = tmp_path / "zero_sum" / "QMIX_two_step_game_00000_00000_seed=0_2026-11-18_01-00-00"
+    write_run(place, keys, 30)
+    (place / "progress.csv").write_text(judged_by_a_policy(30))
+    chosen = "document.querySelector('.runs-field').value"
+    label = "document.querySelector('.chart-plot').getAttribute('aria-label')"
+    with watched(tmp_path) as server:
+        show(browser, server, "/runs")
+        wait_until(browser, f"{chosen} === 'evaluation.policy_reward_mean.team'", "what the run is judged by")
+        wait_until(browser, f"{label}.includes('3 points from 10 to 30')", "its curve")
+        # All columns are in sight at this width.
+        table = "document.querySelector('.runs-table').parentElement"
+        assert browser.execute_script(f"return {table}.scrollWidth <= {table}.clientWidth")
+        change(browser, ".runs-field", "episode_reward_mean")
+        wait_until(browser, f"{label}.includes('30 points from 0 to 0')", "what was chosen")
+        # A field that comes while a run trains can be chosen without opening the page again; the choice stays.
+        for iterations in (40, 41, 42):
+            (place / "progress.csv").write_text(judged_by_a_policy(iterations, "later"))
+            steps = f"{1024 * iterations:,}"
+            wait_until(browser, f"document.querySelector('.runs-table').innerText.includes('{steps}')", "the new row")
+            time.sleep(2.1)  # names of fields are asked for every five seconds
+        wait_until(browser, "document.querySelector('.runs-field').innerText.includes('later')", "the new field")
+        assert browser.execute_script(f"return {chosen}") == "episode_reward_mean"
         leave(browser)
 
 

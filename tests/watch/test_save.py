@@ -75,7 +75,7 @@ def test_pictures_are_valid_files_on_the_ground_of_the_page(tmp_path: Path, dark
     results.mkdir()
     ground = (13, 17, 23) if dark else (255, 255, 255)
     with open_browser(dark=dark, downloads=downloads) as driver, watched(results) as server:
-        show(driver, server, "/explain")
+        show(driver, server, "/games")
         assert driver.execute_async_script(DRAW) == 3
         for button in driver.find_elements("css selector", ".picture-buttons button"):
             button.click()
@@ -101,7 +101,9 @@ def test_pictures_are_valid_files_on_the_ground_of_the_page(tmp_path: Path, dark
 def test_a_saved_file_asks_nobody(browser: Any, tmp_path: Path) -> None:
     """Not for the answers that it holds, not for those that it lacks, and not for pictures of strangers."""
     file = tmp_path / "view.html"
-    file.write_text(standalone("#/explain", {"/api/x": {"a": 1}, "/api/y {}": [2]}, "A view"))
+    file.write_text(
+        standalone("#/games", {"/api/games": {"games": []}, "/api/x": {"a": 1}, "/api/y {}": [2]}, "A view")
+    )
     browser.get(file.as_uri())
     wait_for(browser, "#main[data-ready]")
     assert complaints(browser) == []

@@ -14,10 +14,12 @@ import pytest
 
 from marl.page.assets import STATIC, files, modules, needed, served_page, styles
 
-LARGEST = 400_000  # of everything, as it travels
-LARGEST_FOLDER = 640_000  # as it lies there, with comments
+ENTRIES = ("marl/main.js", "marl/report.js")  # of the page, and of reports
+LARGEST = 400_000  # bytes of all files as they are sent: browsers get them gzipped
+LARGEST_FOLDER = 640_000  # as they lie there, readable
 LARGEST_VIEW = 250_000  # the modules that are loaded for one view, as they lie there
-LONGEST_LINE = 120
+LONGEST_LINE = 127  # as in Python; sentences may be longer
+SENTENCE = re.compile(r"""["`][^"`]{50,}""")
 OURS = sorted(name for name in files() if name.endswith((".js", ".css", ".svg")) and not name.startswith("vendor/"))
 SCRIPTS = [name for name in OURS if name.endswith(".js")]
 IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?\s*)["']([^"']+)["']""")
@@ -80,7 +82,7 @@ def test_a_file_of_ours_makes_no_markup_and_loads_nothing_from_elsewhere(name: s
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_lines_of_a_script_are_short_and_its_imports_are_there(name: str) -> None:
     text = text_of(name)
-    long = [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LONGEST_LINE]
+    long = [line for line in text.splitlines() if len(line) > LONGEST_LINE and not SENTENCE.search(line)]
     assert long == []
     assert set(IMPORT.findall(_without_comments(text))) <= set(modules())
     for names, module in NAMES.findall(text):
@@ -102,7 +104,7 @@ def exported(module: str) -> set[str]:
 
 def test_every_module_is_used() -> None:
     """A file that nobody imports is dead weight."""
-    used = {"marl/main.js"}
+    used = set(ENTRIES)
     for name in SCRIPTS:
         used |= set(re.findall(r"[\"'](marl/[\w/.-]+\.js)[\"']", text_of(name)))
     assert set(modules()) - used == set()
@@ -126,7 +128,7 @@ def test_a_view_needs_its_own_modules_and_no_other_view() -> None:
         assert {"marl/main.js", f"marl/views/{view}.js"} <= names
         assert [name for name in names if name.startswith("marl/views/")] == [f"marl/views/{view}.js"]
         assert sum(len(files()[modules()[name]]) for name in names) < LARGEST_VIEW, view
-    assert everything == set(modules())
+    assert set(modules()) - everything == set(ENTRIES) - {"marl/main.js"}
 
 
 def test_the_document_names_files_that_are_there() -> None:

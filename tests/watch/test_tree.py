@@ -247,6 +247,13 @@ def test_cfr_plus_solves_leduc_on_the_page(browser: Any, server: WatchServer) ->
     assert shown_conv(browser) == pytest.approx(nash_conv(tree, tree.checked(found)), abs=1e-9)
     drawn = browser.execute_script("return document.querySelectorAll('.tree-svg .node').length")
     assert 5 < drawn < 300  # never all of it
+    pressed = "document.querySelector('[data-base=uniform]').getAttribute('aria-pressed')"
+    assert browser.execute_script(f"return {pressed}") == "false"  # what is shown is what CFR+ found
+    # The address says how it was found, so whoever opens it sees the same.
+    before = shown_conv(browser)
+    show(browser, server, str(browser.current_url).partition("#")[2])
+    wait_until(browser, "document.body.textContent.includes('iterations of CFR+')", "not solved again")
+    assert shown_conv(browser) == pytest.approx(before, abs=1e-12)
 
 
 @pytest.mark.slow

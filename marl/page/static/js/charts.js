@@ -215,6 +215,12 @@ function xRange(low, high) {
   return low === high ? [low - 1, high + 1] : [low, high];
 }
 
+/** A curve that never changes lies in the middle. */
+function aroundOne(value) {
+  const room = Math.abs(value) / 2 || 1;
+  return [value - room, value + room];
+}
+
 /** All of the curves and intervals in sight, and the goal. */
 function yRange(chart, plot) {
   const { min = -Infinity, max = Infinity } = plot.series[0]; // what the zoom shows
@@ -236,8 +242,7 @@ function yRange(chart, plot) {
   see(goalOf(chart)?.value);
   if (low > high) return chart.log ? [0.1, 10] : [0, 1];
   if (chart.log) return globalThis.uPlot.rangeLog(low, high, 10, false);
-  // A curve that stays where it is gets a little room of its own: by itself, uPlot would show zero as 0 to 100.
-  if (low === high) return [low - Math.max(1, Math.abs(low)) / 2, high + Math.max(1, Math.abs(high)) / 2];
+  if (low === high) return aroundOne(low);
   return globalThis.uPlot.rangeNum(low, high, 0.08, true);
 }
 

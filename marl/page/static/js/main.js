@@ -21,6 +21,8 @@ function bar(shown) {
     inFile ? h("span", { class: "saved-note" }, savedPage().title) : h("nav", { "aria-label": "Views" }, links),
     viewButton(() => title),
   );
+  // On a phone the bar is wider than the screen.
+  document.querySelector("#bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   // On a phone the links are one line that scrolls: the one of this view is to be seen.
   document.querySelector("#bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 }

@@ -124,6 +124,7 @@ class Stage {
     const ask = () => {
       this.openWhatIf(this.step, this.agent);
       this.whatIf.scrollIntoView({ block: "nearest", behavior: "smooth" });
+      this.whatIf.querySelector("input, select, button:not(.close)")?.focus({ preventScroll: true });
     };
     this.ask = h("button", { class: "what-if-button", onclick: ask }, "What if it had done something else?");
     const label = h("label", { class: "follow" }, this.follow, " Show whoever decides");

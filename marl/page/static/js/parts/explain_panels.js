@@ -25,7 +25,7 @@ export function tableOf(point, state) {
   return one.map((mine) => other.map((theirs) => mine + theirs));
 }
 
-/** The panel of a learner. `members`: also show the agents' own values; `loose`: they are summed, but nobody learns the sum. */
+/** The panel of a learner. `members`: also the agents' own values; `loose`: they are summed, but nobody learns the sum. */
 export function learnedPanel({ name, point, members, loose, most }) {
   const blocks = STATES.map(([state, title], i) => {
     const table = tableOf(point, state);
@@ -34,7 +34,10 @@ export function learnedPanel({ name, point, members, loose, most }) {
     const own = members ? point.members[state] : null;
     return block({ title, table, marked, framed: true, own, loose, most, y: i * BLOCK });
   });
-  return panel(blocks, `${name}. ${STATES.map(([state, title]) => spoken(title, tableOf(point, state), point.greedy[state])).join(" ")}`);
+  return panel(
+    blocks,
+    `${name}. ${STATES.map(([state, title]) => spoken(title, tableOf(point, state), point.greedy[state])).join(" ")}`,
+  );
 }
 
 /** The panel of the true values; the best pairs of each state are marked. */
@@ -130,7 +133,9 @@ function way(path, letter, x, y) {
 
 function branch(title, table, y) {
   const cells = table.flatMap((row, r) =>
-    row.map((value, c) => s("text", { class: "pay", x: 322 + 40 * c, y: y + 30 + 26 * r, "text-anchor": "middle" }, String(value))),
+    row.map((value, c) =>
+      s("text", { class: "pay", x: 322 + 40 * c, y: y + 30 + 26 * r, "text-anchor": "middle" }, String(value)),
+    ),
   );
   return s(
     "g",

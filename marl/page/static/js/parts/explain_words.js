@@ -27,7 +27,8 @@ function course(run, point) {
 
 function reasons(run, point) {
   if (run.mixer === "none") return ofIndependent(run, point);
-  if (point.joint === null) return ["This checkpoint has kept no mixer, so only the agents' own values are known: the table adds them up."];
+  if (point.joint === null)
+    return ["This checkpoint has kept no mixer, so only the agents' own values are known: the table adds them up."];
   return run.mixer === "sum" ? ofSum(run, point) : ofMixer(run, point);
 }
 
@@ -90,11 +91,13 @@ function errors(run, point) {
     point.joint[state].forEach((row, r) =>
       row.forEach((value, c) => {
         const error = Math.abs(value - run.truth[state][r][c]);
-        if (error > worst.error) worst = { error, where: `${pair(r, c)} in ${title.toLowerCase().replace(/[ab]$/, (x) => x.toUpperCase())}` };
+        if (error > worst.error)
+          worst = { error, where: `${pair(r, c)} in ${title.toLowerCase().replace(/[ab]$/, (x) => x.toUpperCase())}` };
       }),
     );
   }
-  if (worst.error < CLOSE) return `Its tables are the true ones: none of the 12 entries is wrong by more than ${two(Math.max(0.01, worst.error))}.`;
+  if (worst.error < CLOSE)
+    return `Its tables are the true ones: none of the 12 entries is wrong by more than ${two(Math.max(0.01, worst.error))}.`;
   return `Its largest error is ${two(worst.error)}, at ${worst.where}.`;
 }
 
@@ -106,7 +109,8 @@ function ofIndependent(run, point) {
   const own = point.members.risky.map((values) => two(values[1])).join(" and ");
   return [
     "There is no joint value: each agent learns what its own action brings on average, whatever the other one does. The tables add both up.",
-    `For B in state 2B that is half of the mean of ${number(one)} and ${number(other)}: ${two(expected)}. The agents say ${own}.`,
+    `For B in state 2B, if the other one plays both equally often, that is half of the mean of ${number(one)} and ${number(other)}: ` +
+      `${two(expected)}. The agents say ${own}.`,
     comparison(point, "Added up, they believe"),
   ];
 }

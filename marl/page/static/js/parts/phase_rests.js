@@ -3,7 +3,7 @@
 import { h } from "marl/dom.js";
 import { number } from "marl/format.js";
 import { pointWords } from "marl/parts/phase_portrait.js";
-import { values } from "marl/solve/matrix.js";
+import { scaleOf, values } from "marl/solve/matrix.js";
 
 /** The list; `left` is how many equilibria the picture cannot show. */
 export function restList({ rests, left, degenerate, game, single }) {
@@ -19,7 +19,7 @@ export function restList({ rests, left, degenerate, game, single }) {
     h(
       "span",
       { class: "quiet" },
-      ` pays ${values(game, ...point).map((paid) => number(paid, 3)).join(", ")}; ${words}`,
+      ` pays ${values(game, ...point).map((paid) => number(tidy(paid, game), 3)).join(", ")}; ${words}`,
     ),
   ));
   return [
@@ -40,4 +40,9 @@ export function restList({ rests, left, degenerate, game, single }) {
       "Stability is that of the replicator dynamics, by the eigenvalues of its linear part.",
     ),
   ];
+}
+
+/** What is 0 but for rounding is 0. */
+function tidy(paid, game) {
+  return Math.abs(paid) < 1e-12 * scaleOf(game) ? 0 : paid;
 }

@@ -136,7 +136,7 @@ export function shareBars(rows, { words, name }) {
   return h("div", { class: "rank" },
     h("div", { class: "scroll" }, svg),
     h("div", { class: "row" },
-      h("span", { class: "grow quiet" }, none > 0 ? `${none} others are not played at all.` : ""),
+      h("span", { class: "grow quiet" }, none > 0 ? `${none} more are played never or hardly ever (at most 0.05 %).` : ""),
       pictureButtons(() => svg, name)),
   );
 }

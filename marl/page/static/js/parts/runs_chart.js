@@ -25,11 +25,20 @@ export function curvesPath(runs, fields, { over, together }) {
   return `/api/runs/curves?${words}`;
 }
 
-/** The card. `update({runs, fields, goal, mark})` draws anew where the choice or `mark` has changed: what the runs have
- *  come to. */
+/** The field that these runs are judged by, for a chart in which none was chosen. Evaluations of the reward of all agents
+ *  are few points of nearly the same curve, so that one is drawn as it was trained. */
+export function judgedBy(runs) {
+  const [first] = runs;
+  const isOne = first !== undefined && runs.every((run) => run.best_of === first.best_of);
+  return isOne && !first.best_of.endsWith(FIRST_FIELD) ? first.best_of : FIRST_FIELD;
+}
+
+/** The card. `update({runs, fields, goal, mark, first})` draws anew where the choice or `mark` has changed: what the runs
+ *  have come to. `first` is the field to draw until one is chosen. */
 export function fieldChart({ query, signal, name, canGroup = false, height = 320 }) {
   const card = {
     field: query.get("field") ?? FIRST_FIELD,
+    isChosen: query.get("field") !== null,
     over: OVER.some(([key]) => key === query.get("over")) ? query.get("over") : OVER[0][0],
     together: canGroup && query.get("each") === null,
     log: query.get("log") !== null,
@@ -46,9 +55,10 @@ export function fieldChart({ query, signal, name, canGroup = false, height = 320
   return card;
 }
 
-async function update(card, { runs, fields, goal = {}, mark }) {
+async function update(card, { runs, fields, goal = {}, mark, first = FIRST_FIELD }) {
   Object.assign(card, { runs, goal, mark: mark ?? card.mark });
-  const names = fields.map((field) => field.name).join("\n");
+  if (!card.isChosen) card.field = first;
+  const names = [card.field, ...fields.map((field) => field.name)].join("\n");
   if (names !== card.names) {
     Object.assign(card, { fields, names });
     showControls(card);
@@ -96,6 +106,7 @@ function showControls(card) {
   const more = { disabled: inFile };
   const choose = (key, changes) => (value) => {
     card[key] = value;
+    card.isChosen ||= key === "field";
     setQuery(changes(value));
     explain(card);
     draw(card);

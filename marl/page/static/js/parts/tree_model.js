@@ -9,6 +9,7 @@ import { choicesOf, compileTree, setProbability, uniform } from "marl/solve/tree
 
 const MOST_POINTS = 300; // of the curve of NashConv
 const MOST_EDITS = 40; // information sets whose probabilities go into the address
+const PATIENCE = 5000; // milliseconds in which what CFR+ found is found again
 
 export class TreeModel {
   /** `asked` says which game: {name}, {env, env_config} or {run}. */
@@ -84,7 +85,8 @@ export class TreeModel {
       const [first, end] = choicesOf(this.tree, set);
       return `${set}:${[...this.strategy.subarray(first, end)].map((p) => Number(p.toFixed(6))).join(",")}`;
     });
-    setQuery({ base: this.base, edits: edits.join(";") || null });
+    const iterations = this.base === "cfr" ? this.cfr.iterations : null;
+    setQuery({ base: this.base, iterations, edits: edits.join(";") || null });
     this.tell("settled");
   }
 
@@ -126,6 +128,7 @@ export class TreeModel {
   setAll(strategy, sets) {
     this.strategy.set(strategy);
     for (const set of sets) this.edited.add(set);
+    this.falls = false;
     this.updateSoon();
   }
 
@@ -146,8 +149,33 @@ export class TreeModel {
     requestAnimationFrame(frame);
   }
 
+  /** What was found is what one begins with from now on. */
   stopSolving() {
+    if (!this.solving) return;
     this.solving = false;
+    this.keepFound();
+  }
+
+  keepFound() {
+    this.base = "cfr";
+    this.edited.clear();
+    const method = `${this.cfr.iterations.toLocaleString("en")} iterations of CFR+`;
+    this.notes.cfr = { method, nash_conv: Math.max(0, this.solver.nashConv) };
+  }
+
+  /** So many iterations of CFR+ again, as an address asks: they find the same each time. */
+  async solveAgain(iterations, signal) {
+    this.cfr = startCfr(this.tree);
+    for (let spent = 0; spent < PATIENCE && this.cfr.iterations < iterations && !signal.aborted; ) {
+      const began = performance.now();
+      while (this.cfr.iterations < iterations && performance.now() < began + 12) step(this.cfr);
+      spent += performance.now() - began;
+      await new Promise((done) => setTimeout(done)); // the page stays alive
+    }
+    average(this.cfr, this.strategy);
+    this.update();
+    this.keepFound();
+    this.settle();
   }
 
   // -- words

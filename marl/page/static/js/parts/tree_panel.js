@@ -5,6 +5,9 @@ import { number } from "marl/format.js";
 import { badge } from "marl/parts/tree_drawing.js";
 import { choicesOf } from "marl/solve/tree.js";
 
+const CAPTION = "Drag or use the arrow keys; the other actions share the rest. Earns: if play goes on as it is. Regret: how "
+  + "much more than now, times how often chance and the others lead here. ★ is a best reply, which also moves best later on.";
+
 /** The panel; it follows the model by itself. */
 export function setPanel(model) {
   const element = h("section", { class: "card set-panel", "aria-label": "Information set" });
@@ -42,7 +45,7 @@ function fill(element, model, set) {
     h(
       "table",
       { class: "actions" },
-      h("caption", {}, "Drag or use the arrow keys; the other actions share the rest. ★ is the best reply."),
+      h("caption", {}, CAPTION),
       h("thead", {}, h("tr", {}, head)),
       h("tbody", {}, rows.map((one) => one.element)),
     ),
@@ -53,7 +56,7 @@ function fill(element, model, set) {
     const value = reach.others > 0 ? model.solver.setValue[set] / reach.others : NaN;
     put(
       facts,
-      `${many} ${many === 1 ? "node" : "nodes"} that look alike · `,
+      `${many === 1 ? "1 node, no other looks like it" : `${many} nodes that look alike`} · `,
       `reached ${share(reach.all)} (own moves ${share(reach.own)}, `,
       `chance and others ${share(reach.others)}) · worth ${number(value)}`,
     );

@@ -55,17 +55,29 @@ function build(panel) {
   panel.told = h("span", { class: "quiet", role: "status" });
   panel.result = h("div", { class: "what-if-result" });
   const modes = [["action", "another action"], ["policy", "another policy from here on"]].map(([mode, text]) => {
-    const input = h("input", { type: "radio", name: `what-if-${panel.step}-${panel.agent}`, value: mode, checked: mode === panel.mode });
+    const input = h("input", {
+      type: "radio",
+      name: `what-if-${panel.step}-${panel.agent}`,
+      value: mode,
+      checked: mode === panel.mode,
+    });
     input.addEventListener("change", () => changeMode(panel, mode));
     return h("label", {}, input, ` ${text}`);
   });
-  const many = CONTINUATIONS.map((count) => h("option", { value: count, selected: count === panel.continuations }, count.toLocaleString("en")));
+  const many = CONTINUATIONS.map((count) =>
+    h("option", { value: count, selected: count === panel.continuations }, count.toLocaleString("en")),
+  );
   const counts = h("select", { onchange: () => (panel.continuations = Number(counts.value)) }, many);
   const work = h("div", { class: "row what-if-work" }, panel.show, panel.measure, panel.stop, panel.bar, panel.told);
   put(
     panel.root,
     h("h3", {}, `What if ${panel.agent} had chosen otherwise in step ${panel.step}?`),
-    h("div", { class: "row", role: "radiogroup", "aria-label": "What is different" }, modes, h("label", {}, "Continuations ", counts)),
+    h(
+      "div",
+      { class: "row", role: "radiogroup", "aria-label": "What is different" },
+      modes,
+      h("label", {}, "Continuations ", counts),
+    ),
     panel.choice,
     savedPage() === null ? work : null,
     panel.result,

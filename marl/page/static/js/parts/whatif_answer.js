@@ -46,7 +46,13 @@ function caption(answer) {
 function effectTable(rows, answer) {
   const head = h("tr", {}, ["Return", "As it was", "Instead", "Difference"].map((text) => h("th", { scope: "col" }, text)));
   const body = rows.map(({ label, as_it_was: was, instead, difference }) =>
-    h("tr", {}, h("th", { scope: "row" }, label), [was, instead].map((one) => cell(one, false)), cell(difference, !answer.exact, true)),
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, label),
+      [was, instead].map((one) => cell(one, false)),
+      cell(difference, !answer.exact, true),
+    ),
   );
   const left = Object.keys(answer.agents).length - rows.length + 1;
   const note = left > 1 ? h("p", { class: "quiet" }, `… and ${left - 1} more agents for whom less changes.`) : null;
@@ -75,11 +81,20 @@ export function intervalPlot(rows, exact, width = plotWidth()) {
   const x = (value) => labels + 24 + ((width - labels - 64) * (value - low)) / span;
   const height = ROW * rows.length + 34;
   const drawn = rows.map((row, i) => intervalRow(row, x, 18 + ROW * i + ROW / 2, labels));
-  const spoken = rows.map(({ label, difference: d }) => `${label}: ${number(d.mean)}, from ${number(d.low ?? d.mean)} to ${number(d.high ?? d.mean)}`);
+  const spoken = rows.map(
+    ({ label, difference: d }) =>
+      `${label}: ${number(d.mean)}, from ${number(d.low ?? d.mean)} to ${number(d.high ?? d.mean)}`,
+  );
   const label = `Difference that it makes${exact ? " (exact)" : ", with 95 % intervals"}. ${spoken.join("; ")}.`;
   return s(
     "svg",
-    { class: "interval-plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, style: { "max-width": `${width}px` } },
+    {
+      class: "interval-plot",
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": label,
+      style: { "max-width": `${width}px` },
+    },
     s("line", { class: "interval-zero", x1: x(0), x2: x(0), y1: 8, y2: height - 18 }),
     ticks(low, high, x, height),
     drawn,
@@ -95,7 +110,11 @@ function plotWidth() {
 function ticks(low, high, x, height) {
   const far = [low, high].filter((value) => Math.abs(x(value) - x(0)) > 48);
   return [...far, 0].map((value) =>
-    s("text", { class: "interval-tick", x: x(value), y: height - 4, "text-anchor": "middle" }, `${value > 0 ? "+" : ""}${number(value, 3)}`),
+    s(
+      "text",
+      { class: "interval-tick", x: x(value), y: height - 4, "text-anchor": "middle" },
+      `${value > 0 ? "+" : ""}${number(value, 3)}`,
+    ),
   );
 }
 

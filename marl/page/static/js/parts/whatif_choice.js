@@ -113,7 +113,9 @@ function coordinates(space, decision, first, onChange) {
   );
   const value = () => (fields.some((field) => field.value === "") ? null : fields.map((field) => Number(field.value)));
   const policy = decision.opinion?.mean;
-  const hint = policy ? h("span", { class: "quiet" }, `The policy's mean: ${policy.map((x) => number(x, 3)).join(", ")}`) : null;
+  const hint = policy
+    ? h("span", { class: "quiet" }, `The policy's mean: ${policy.map((x) => number(x, 3)).join(", ")}`)
+    : null;
   return { element: h("div", { class: "row what-if-numbers" }, fields, hint), value };
 }
 
@@ -126,7 +128,7 @@ function typed(decision, first, onChange) {
 
 // -- policies ----------------------------------------------------------------------------------------------------------
 
-/** The part that chooses a policy, a run or a checkpoint: {element, value(), fill()}; fill() asks the server which there are. */
+/** The part that chooses a policy, a run or a checkpoint: {element, value(), fill()}; fill() asks which there are. */
 export function policyChoice({ trace, request, first, onChange }) {
   const list = h("select", { "aria-label": "Who plays instead", onchange: onChange });
   const own = Object.keys(trace.gammas);

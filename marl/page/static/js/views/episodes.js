@@ -66,7 +66,7 @@ function whatIfOf(query) {
 function aboutOf(request, trace) {
   const parts = [trace.checkpoint, trace.seed === null ? "seed not known" : `seed ${trace.seed}`];
   if (!request.recording) parts.push(trace.explore ? "exploring" : "greedy");
-  parts.push(`${trace.length} steps`);
+  parts.push(trace.length === 1 ? "1 step" : `${trace.length} steps`);
   for (const [who, source] of Object.entries(request.policies)) parts.push(`${who} played by ${source}`);
   if (request.recording) parts.push(`as recorded in ${request.recording}`);
   if (request.other) parts.push(`beside ${request.other.replace(`${request.run}/checkpoints/`, "")}`);

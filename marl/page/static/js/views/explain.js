@@ -49,8 +49,9 @@ function build(view, query) {
   view.words = h("div", { class: "explain-words" });
   view.keys = h("div", {});
   view.game = h("figure", { class: "explain-game" });
-  view.reward = curveChart({ series: [], xLabel: "env steps", yLabel: "reward of the team", height: 220, signal, name: "reward" });
-  view.belief = curveChart({ series: [], xLabel: "env steps", yLabel: "value of (B, B) in state 2B", height: 220, signal, name: "belief" });
+  const chart = { series: [], xLabel: "env steps", height: 220, signal };
+  view.reward = curveChart({ ...chart, yLabel: "reward of the team", name: "reward" });
+  view.belief = curveChart({ ...chart, yLabel: "value of (B, B) in state 2B", name: "belief" });
   put(view.root, ...parts(view));
 }
 
@@ -273,7 +274,8 @@ function drawKeys(view) {
   view.keys.dataset.runs = named.map(({ run }) => run).join();
   const keys = [...new Set(named.flatMap((run) => Object.keys(run.keys)))];
   const rows = keys.map((key) =>
-    h("tr", {}, h("th", { scope: "row" }, h("code", {}, key)), named.map((run) => h("td", {}, h("code", {}, short(run.keys[key] ?? "–", 120))))),
+    h("tr", {}, h("th", { scope: "row" }, h("code", {}, key)),
+      named.map((run) => h("td", {}, h("code", {}, short(run.keys[key] ?? "–", 120))))),
   );
   const head = h("tr", {}, h("th", { scope: "col" }, "Key"), named.map((run) => h("th", { scope: "col" }, nameOf(run))));
   const commands = named.filter(({ command }) => command).map((run) => h("pre", {}, run.command));
@@ -281,6 +283,7 @@ function drawKeys(view) {
     h("summary", {}, "How it is trained"),
     h("p", {}, "Every action is drawn uniformly (epsilon 1 throughout), as in the paper of QMIX: so all pairs are seen equally often, and no learner " +
       "misses the 8 for want of trying. Greedy play is what is measured."),
-    h("div", { class: "scroll" }, h("table", {}, h("caption", {}, "Keys of the runs that are shown"), h("thead", {}, head), h("tbody", {}, rows))),
+    h("div", { class: "scroll" },
+      h("table", {}, h("caption", {}, "Keys of the runs that are shown"), h("thead", {}, head), h("tbody", {}, rows))),
     commands.length > 0 ? h("p", {}, "The same runs as commands:") : null, commands));
 }

@@ -3,7 +3,7 @@
 import { follow, get, post, savedPage } from "marl/api.js";
 import { curveChart } from "marl/charts.js";
 import { h, put, say } from "marl/dom.js";
-import { curvesPath, fieldChart } from "marl/parts/runs_chart.js";
+import { curvesPath, fieldChart, judgedBy } from "marl/parts/runs_chart.js";
 import { checkpointsPart, facts, keyRows, notesPart, valuesPart } from "marl/parts/runs_detail.js";
 import { logPart, startRun, startedCards } from "marl/parts/runs_start.js";
 import { bytes, goalChip, progressBar, stateChip } from "marl/parts/runs_words.js";
@@ -86,7 +86,8 @@ async function news(view, answer) {
   if (isFirst) view.keys.update(keyRows(answer.params));
   put(view.files, answer.files.map((file) => h("li", {}, h("code", {}, file.name), ` ${bytes(file.bytes)}`)));
   const mark = `${summary.iterations} ${summary.timesteps}`;
-  await view.chart.update({ runs: [view.run], fields: answer.fields, goal: summary.goal, mark });
+  const first = judgedBy([summary]);
+  await view.chart.update({ runs: [view.run], fields: answer.fields, goal: summary.goal, mark, first });
   await showPolicies(view, answer, mark);
 }
 

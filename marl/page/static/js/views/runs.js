@@ -2,13 +2,14 @@
 
 import { follow, get, savedPage } from "marl/api.js";
 import { h, put, say } from "marl/dom.js";
-import { fieldChart } from "marl/parts/runs_chart.js";
+import { fieldChart, judgedBy } from "marl/parts/runs_chart.js";
 import { startForm, startRun, startedCards } from "marl/parts/runs_start.js";
 import { chosenRows, runsTable } from "marl/parts/runs_table.js";
 import { chooser } from "marl/parts/runs_words.js";
 import { address, setQuery } from "marl/routes.js";
 
 const EVERY = 1000; // milliseconds between looks
+const FIELDS_EVERY = 5000; // of the names of fields, while runs train
 const MOST_FIRST = 10; // curves before anything was chosen
 const STATES = ["running", "finished", "stopped", "failed"];
 
@@ -215,8 +216,9 @@ async function news(view, answer) {
   if (answer.runs.length === 0) return;
   fillFilters(view);
   showTable(view);
-  if (view.fields.length === 0 || view.fieldsOf !== answer.runs.length) {
-    view.fieldsOf = answer.runs.length;
+  const now = performance.now(); // a run that trains gets fields later on, such as those of its first evaluation
+  if (view.fieldsOf !== answer.runs.length || now - view.fieldsAt > FIELDS_EVERY) {
+    Object.assign(view, { fieldsOf: answer.runs.length, fieldsAt: now });
     const { fields } = await get("/api/runs/fields", { signal: view.signal });
     view.fields = fields;
   }
@@ -247,7 +249,8 @@ async function showChart(view) {
   const mark = drawn.map((run) => `${run.iterations} ${run.timesteps}`).join();
   // A goal is drawn where all of the runs have the same one.
   const goal = drawn.every((run) => JSON.stringify(run.goal) === JSON.stringify(drawn[0].goal)) ? drawn[0].goal : {};
-  await view.chart.update({ runs: drawn.map((run) => run.run).sort(), fields: view.fields, goal, mark });
+  const first = judgedBy(drawn);
+  await view.chart.update({ runs: drawn.map((run) => run.run).sort(), fields: view.fields, goal, mark, first });
 }
 
 function sort(view, key) {

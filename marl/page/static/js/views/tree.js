@@ -181,8 +181,10 @@ function noteOf(model) {
 async function begin(model, query, signal) {
   const wanted = query.get("base") ?? (model.game.has_policies ? "policies" : "uniform");
   const edits = query.get("edits");
+  const iterations = Number(query.get("iterations"));
   try {
-    await model.reset(["uniform", "equilibrium", "policies"].includes(wanted) ? wanted : "uniform", { signal });
+    if (wanted === "cfr" && iterations > 0) await model.solveAgain(iterations, signal);
+    else await model.reset(["uniform", "equilibrium", "policies"].includes(wanted) ? wanted : "uniform", { signal });
   } catch (error) {
     if (signal.aborted) return;
     say(error.message, "error");
