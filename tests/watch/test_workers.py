@@ -224,3 +224,5 @@ def test_a_worker_that_was_closed_starts_nothing_more() -> None:
     worker.close()
     with pytest.raises(Refused, match="ending"):
         worker.call_now(f"{HERE}:echo", {})
+    with pytest.raises(Refused, match="ending"):
+        asyncio.run(worker.call(f"{HERE}:echo", {}))
