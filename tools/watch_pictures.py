@@ -25,7 +25,7 @@ from tests.watch.browser import open_browser, show, wait_for, wait_until, watche
 
 PLACE = Path(__file__).parents[1] / "docs" / "pictures" / "watch"
 NARROWEST_WINDOW = 500  # of Chromium; phones are narrower
-COLOURS = 128  # of a picture: pages have few, and a palette makes them small
+COLOURS = 256  # of a picture: pages have few, and a palette makes them small
 LOOKS: dict[str, dict[str, Any]] = {
     "": {"width": 1280, "height": 900},
     "_dark": {"width": 1280, "height": 900, "dark": True},
@@ -144,8 +144,8 @@ VIEWS = {
 
 def take(driver: Any, file: Path) -> None:
     with Image.open(io.BytesIO(driver.get_screenshot_as_png())) as picture:
-        # A page holds many greys next to few colours: the palette is made for this picture.
-        small = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        # A page holds many greys and thin lines of few colours, which must not be lost among them.
+        small = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         small.save(file, optimize=True)
 
 

@@ -230,3 +230,22 @@ def test_stability_in_words(run_js: RunJs) -> None:
         assert expected in told
     assert words[-2].startswith("stable: play nearby spirals into")
     assert words[-1].startswith("unstable: play nearby spirals away")
+
+
+def test_equal_eigenvalues_are_no_spirals(run_js: RunJs) -> None:
+    coordination = {"A": (3 * np.eye(3)).tolist(), "B": (3 * np.eye(3)).tolist()}
+    shifted = (np.roll(np.eye(3), 1, axis=1) - np.eye(3)).tolist()  # zero-sum, and not symmetric
+    pennies = {"A": shifted, "B": (-np.array(shifted)).tolist()}
+    corner, middle = [1.0, 0.0, 0.0], [1 / 3] * 3
+    asked = [
+        {**coordination, "point": [corner, corner], "single": False},
+        {**coordination, "point": [middle, middle], "single": False},
+        {**pennies, "point": [middle, middle], "single": False},
+    ]
+    pure, mixed_one, centre = run_js(EIGENVALUES, asked)
+    assert pure["found"] == [[-3, 0]] * 4
+    assert pure["words"] == "stable: play nearby comes back to it"
+    assert sorted(re for re, _ in mixed_one["found"]) == pytest.approx([-1, -1, 1, 1])
+    assert [im for _, im in mixed_one["found"]] == pytest.approx([0] * 4)
+    assert sorted(im for _, im in centre["found"]) == pytest.approx([-(3**-0.5)] * 2 + [3**-0.5] * 2)
+    assert centre["words"].startswith("a centre")

@@ -12,16 +12,20 @@ import torch
 
 from marl import Trainer
 from marl.errors import ConfigError
+from marl.scenario.load import load_scenario
 from marl.watch.api.explain import readable_runs
 from marl.watch.command import WatchOptions, _desk
 from marl.watch.demo_notes import ABOUT, NOTES, POINT, read_notes
-from marl.watch.demo_runs import command, demo_scenario
+from marl.watch.demo_runs import command, demo_scenario, shown_keys
 from marl.watch.joint_values import beliefs, check_readable, mixers
 from marl.watch.server import WatchServer
 from marl.watch.tasks import explain
 from marl.watch.two_step_truth import best_return, greedy_return, true_values
 from tests.watch.asking import client_of, done
 from tests.watch.browser import complaints, show, text_of, wait_for, wait_until, watched
+from tests.watch.javascript import RunJs, run_js
+
+__all__ = ["run_js"]
 
 TEAM = {"groups": {"team": ["agent_0", "agent_1"]}}
 SMALL = {"fcnet_hiddens": [8], "fcnet_activation": "relu", "evaluation": {"interval": 0}, "multiagent": TEAM}
@@ -220,6 +224,19 @@ def test_the_server_reads_the_values_of_runs_that_are_there(root: Path) -> None:
         (run,) = client.get("/api/explain/runs").json()["runs"]
         told = done(client, "/api/explain/values", {"run": run["run"]})
         assert len(told["result"]["points"]) == 5
+
+
+EXPLORED = """
+  const { exploredWords } = await import("marl/parts/explain_words.js");
+  return data.map((keys) => exploredWords([{ keys }]));
+"""
+
+
+def test_only_of_runs_that_play_by_chance_it_is_said_that_they_do(run_js: RunJs) -> None:
+    greedy = load_scenario("two_step_game", changes={"num_workers": 0})
+    by_chance, other = run_js(EXPLORED, [shown_keys(demo_scenario("qmix", 0)), shown_keys(greedy)])
+    assert "drawn uniformly" in by_chance
+    assert "drawn uniformly" not in other
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ import { number } from "marl/format.js";
 import { intervals } from "marl/parts/ranks.js";
 import { pictureButtons } from "marl/save.js";
 
-const MEANING = "If all players were played by this entrant: how much could they gain together by replying better? "
-  + "Lines are two standard errors around it.";
+const MEANING = "NashConv: if all players were played by this entrant, how much could they gain together, each by "
+  + "replying better while the others stay as they are? 0 is an equilibrium; with two players exploitability is half "
+  + "of it. Lines, where there are any, are two standard errors around it.";
 /** What the numbers of a measurement are. */
 export const KINDS = {
   exact: { sign: "", words: "Exact: every reply that the game allows was looked at." },
@@ -34,7 +35,7 @@ export function boundsPlot(bounds, { bare = false } = {}) {
     return { name, score, low: Math.max(0, score - error), high: score + error, sign: KINDS[bound]?.sign };
   });
   const words = `NashConv: ${bounds.map((one) => `${one.name} ${number(one.nash_conv, 3)} (${one.bound})`).join(", ")}`;
-  const svg = intervals(rows, { show: (value) => number(value, 3), words, first: "", also: [0] });
+  const svg = intervals(rows, { show: (value) => number(value, 3), words, first: "", head: "NashConv", also: [0] });
   const kinds = [...new Set(bounds.map((one) => one.bound))];
   return h("div", { class: "rank" },
     h("div", { class: "scroll" }, svg),

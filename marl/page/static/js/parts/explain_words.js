@@ -8,6 +8,22 @@ export const NAMES = { qmix: "QMIX", vdn: "VDN", dqn: "DQN", apex: "Ape-X" };
 const highest = (table) => Math.max(...table.flat());
 const pair = (r, c) => `(${ACTIONS[r]}, ${ACTIONS[c]})`;
 
+/** Whether a run draws every action uniformly throughout, by its keys. */
+export function playsByChance({ keys }) {
+  const told = keys?.exploration_config ?? {};
+  return told.initial_epsilon === 1 && told.final_epsilon === 1;
+}
+
+/** How the runs that are shown explored. */
+export function exploredWords(runs) {
+  if (!runs.every(playsByChance)) {
+    return "How a run explored stands in exploration_config: pairs of actions that it rarely tried are known less well. " +
+      "Greedy play is what is measured.";
+  }
+  return "Every action is drawn uniformly (epsilon 1 throughout), as in the paper of QMIX: so all pairs are seen equally often, " +
+    "and no learner misses the 8 for want of trying. Greedy play is what is measured.";
+}
+
 /** Sentences about one learner at one moment; `run` has `mixer`, `truth` and `best`. */
 export function wordsOf(run, point) {
   return [course(run, point), ...reasons(run, point)];

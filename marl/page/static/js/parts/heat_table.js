@@ -68,7 +68,10 @@ export function orderOf(payoffs, player, ranking) {
   return places.sort((a, b) => (own[b] ?? -Infinity) - (own[a] ?? -Infinity) || a - b);
 }
 
-/** A label that fits: of long ones the end, which tells more (checkpoints and members of one run begin alike). */
+/** A label that fits: of long ones the start, which says whose it is, and the end (checkpoints of one run begin
+ *  alike); where there is hardly any room the end alone. */
 export function label(text, most) {
-  return text.length > most ? `…${text.slice(text.length - most + 1)}` : text;
+  if (text.length <= most) return text;
+  const start = most < 9 ? 0 : Math.floor(0.45 * most);
+  return `${text.slice(0, start)}…${text.slice(text.length - most + start + 1)}`;
 }

@@ -64,7 +64,7 @@ function leftOf(rows) {
 }
 
 /** Rows of {name, score, low, high, first} as dots with intervals on one axis. */
-export function intervals(rows, { show, words, first = "first", also = [] }) {
+export function intervals(rows, { show, words, first = "first", head: scores = "score", also = [] }) {
   const left = leftOf(rows);
   const right = first ? 118 : 68;
   const parts = WIDTH - left - right < 170 ? 2 : 4;
@@ -72,7 +72,7 @@ export function intervals(rows, { show, words, first = "first", also = [] }) {
   const x = (value) => left + ((value - from) / (to - from || 1)) * (WIDTH - left - right);
   const height = 22 + ROW * rows.length + 24;
   const svg = sheet(height, words);
-  add(svg, head(first, WIDTH), ticks.map((value) => [
+  add(svg, head(first, scores), ticks.map((value) => [
     s("line", { x1: x(value), x2: x(value), y1: 20, y2: height - 22, class: "grid" }),
     s("text", { x: x(value), y: height - 8, "text-anchor": "middle", class: "quiet-text" }, show(value)),
   ]));
@@ -80,9 +80,9 @@ export function intervals(rows, { show, words, first = "first", also = [] }) {
   return svg;
 }
 
-function head(first, width) {
-  const texts = [s("text", { x: width - (first ? 54 : 4), y: 13, "text-anchor": "end", class: "quiet-text" }, "score")];
-  if (first) texts.push(s("text", { x: width - 4, y: 13, "text-anchor": "end", class: "quiet-text" }, first));
+function head(first, scores) {
+  const texts = [s("text", { x: WIDTH - (first ? 54 : 4), y: 13, "text-anchor": "end", class: "quiet-text" }, scores)];
+  if (first) texts.push(s("text", { x: WIDTH - 4, y: 13, "text-anchor": "end", class: "quiet-text" }, first));
   return texts;
 }
 

@@ -26,7 +26,8 @@ export function kuhnFamily(model) {
     const alpha = Number(slider.value) / 300;
     put(
       told,
-      ` α = ${number(alpha, 3)}: bets the jack ${number(100 * alpha, 3)} %, the king ${number(300 * alpha, 3)} %`,
+      ` α = ${number(alpha, 3)}: bets the jack ${number(100 * alpha, 3)} %, the king ${number(300 * alpha, 3)} %, and calls `,
+      `with the queen ${number(100 * (alpha + 1 / 3), 3)} %`,
     );
     return alpha;
   };

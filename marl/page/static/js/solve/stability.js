@@ -3,105 +3,77 @@
 import { columnPayoffs, dot, rowPayoffs } from "marl/solve/matrix.js";
 
 const STILL = 1e-7; // real parts below this, relative to the largest eigenvalue or 1, decide nothing
+const UNUSED = 1e-12; // shares up to this are 0
 
-/** Eigenvalues [{re, im}] of the replicator dynamics at a point: of both populations, or with `single` of one that
- *  plays against itself. Shares sum to 1, so the last one of each is left out. */
-export function replicatorEigenvalues(game, point, single) {
-  return eigenvalues(single ? singleJacobian(game, point[0]) : jacobian(game, point));
+/** Eigenvalues [{re, im}] of the replicator dynamics at a Nash equilibrium: of both populations, or with `single` of one
+ *  that plays against itself. Those of unused actions are how much less these earn; the others belong to the actions
+ *  in use, which all earn the same, so that small square roots give them without a search. */
+export function replicatorEigenvalues(game, [x, y], single) {
+  const [u, v] = [rowPayoffs(game.A, y), columnPayoffs(game.B, x)];
+  const [rows, columns] = [used(x), used(y)];
+  if (single) return [...unused(x, u), ...eigenvalues(singleJacobian(game, x, rows))];
+  const outside = [...unused(x, u), ...unused(y, v)];
+  const across = slopes(x, rows, columns, (i, j) => game.A[i][j]);
+  const back = slopes(y, columns, rows, (j, i) => game.B[i][j]);
+  // Neither player's change depends on its own shares, so two steps lead back: the eigenvalues' squares.
+  const squares = rows.length <= columns.length ? times(across, back) : times(back, across);
+  const still = Math.abs(rows.length - columns.length); // only in degenerate games
+  const zeros = Array.from({ length: still }, () => ({ re: 0, im: 0 }));
+  return [...outside, ...zeros, ...eigenvalues(squares).flatMap(bothRoots)];
 }
 
-/** d(dx_i)/dx_j with the last share as 1 minus the others. */
-function singleJacobian({ A }, x) {
-  const n = x.length;
+function used(shares) {
+  return shares.map((_, i) => i).filter((i) => shares[i] > UNUSED);
+}
+
+function unused(shares, paid) {
+  const mean = dot(shares, paid);
+  return paid.filter((_, i) => shares[i] <= UNUSED).map((value) => ({ re: value - mean, im: 0 }));
+}
+
+/** d(dx_i)/dx_j of one population at its used actions, with the last share as 1 minus the others. */
+function singleJacobian({ A }, x, support) {
   const u = rowPayoffs(A, x);
   const mean = dot(x, u);
-  // d mean / dx_j = u_j + (A' x)_j
-  const meanSlope = x.map((_, j) => u[j] + x.reduce((sum, p, i) => sum + p * A[i][j], 0));
-  const full = x.map((share, i) => x.map((_, j) => (i === j ? u[i] - mean : 0) + share * (A[i][j] - meanSlope[j])));
-  return reduced(full, n);
+  const slope = x.map((_, j) => u[j] + x.reduce((sum, p, i) => sum + p * A[i][j], 0)); // d mean / dx_j
+  const entry = (i, j) => (i === j ? u[i] - mean : 0) + x[i] * (A[i][j] - slope[j]);
+  return reduced(support.map((i) => support.map((j) => entry(i, j))));
 }
 
-function reduced(full, n) {
-  const rows = full.slice(0, n - 1);
-  return rows.map((row) => row.slice(0, n - 1).map((value) => value - row[n - 1]));
+/** How a player's shares change with those of the other one, at the actions in use. */
+function slopes(shares, own, others, pays) {
+  const mean = (j) => own.reduce((sum, k) => sum + shares[k] * pays(k, j), 0);
+  return reduced(own.map((i) => others.map((j) => shares[i] * (pays(i, j) - mean(j)))));
 }
 
-/** Both populations, [(m - 1) + (n - 1)] square. */
-function jacobian({ A, B }, [x, y]) {
-  const [u, v] = [rowPayoffs(A, y), columnPayoffs(B, x)];
-  const own = (shares, paid) => {
-    const mean = dot(shares, paid);
-    const full = shares.map((share, i) => shares.map((_, j) => (i === j ? paid[i] - mean : 0) - share * paid[j]));
-    return reduced(full, shares.length);
-  };
-  const across = (shares, other, pays) => {
-    const full = shares.map((share, i) => other.map((_, j) => {
-      const meanSlope = shares.reduce((sum, p, k) => sum + p * pays(k, j), 0);
-      return share * (pays(i, j) - meanSlope);
-    }));
-    const rows = full.slice(0, shares.length - 1);
-    return rows.map((row) => row.slice(0, -1).map((value) => value - row.at(-1)));
-  };
-  const [xx, yy] = [own(x, u), own(y, v)];
-  const xy = across(x, y, (i, j) => A[i][j]);
-  const yx = across(y, x, (j, i) => B[i][j]);
-  return [...xx.map((row, i) => [...row, ...xy[i]]), ...yy.map((row, j) => [...yx[j], ...row])];
-}
-
-/** Roots of the characteristic polynomial (Faddeev and LeVerrier), by Durand and Kerner: for matrices of a few rows. */
-export function eigenvalues(matrix) {
-  const n = matrix.length;
-  const coefficients = [1];
-  let M = matrix.map((row) => row.map(() => 0));
-  for (let k = 1; k <= n; k++) {
-    M = M.map((row, i) => row.map((value, j) => value + (i === j ? coefficients[k - 1] : 0)));
-    const product = times(matrix, M);
-    coefficients.push(-product.reduce((sum, row, i) => sum + row[i], 0) / k);
-    M = product;
-  }
-  if (n === 2) return quadratic(coefficients[1], coefficients[2]);
-  return roots(coefficients);
+/** Shares sum to 1, so the last one of each player is left out. */
+function reduced(full) {
+  return full.slice(0, -1).map((row) => row.slice(0, -1).map((value) => value - row.at(-1)));
 }
 
 function times(a, b) {
-  return a.map((row) => b[0].map((_, j) => row.reduce((sum, value, k) => sum + value * b[k][j], 0)));
+  return a.map((row) => a.map((_, j) => row.reduce((sum, value, k) => sum + value * b[k][j], 0)));
 }
 
-function quadratic(b, c) {
-  const inside = (b * b) / 4 - c;
-  if (inside < 0) return [{ re: -b / 2, im: Math.sqrt(-inside) }, { re: -b / 2, im: -Math.sqrt(-inside) }];
-  const root = Math.sqrt(inside);
-  return [{ re: -b / 2 + root, im: 0 }, { re: -b / 2 - root, im: 0 }];
+/** Of a matrix of up to two rows. */
+function eigenvalues(matrix) {
+  if (matrix.length < 2) return matrix.map(([value]) => ({ re: value, im: 0 }));
+  const [[a, b], [c, d]] = matrix;
+  const middle = (a + d) / 2;
+  let inside = ((a - d) / 2) ** 2 + b * c;
+  if (Math.abs(inside) < 1e-14 * (a * a + d * d + Math.abs(b * c))) inside = 0; // equal ones, but for rounding
+  const root = Math.sqrt(Math.abs(inside));
+  return [1, -1].map((sign) => (
+    inside < 0 ? { re: middle, im: sign * root } : { re: middle + sign * root, im: 0 }
+  ));
 }
 
-function roots(coefficients) {
-  const n = coefficients.length - 1;
-  const size = 1 + Math.max(...coefficients.map(Math.abs));
-  let found = Array.from({ length: n }, (_, k) => {
-    const angle = (2 * Math.PI * k) / n + 0.4;
-    return { re: 0.5 * size ** (1 / n) * Math.cos(angle), im: 0.5 * size ** (1 / n) * Math.sin(angle) };
-  });
-  for (let round = 0; round < 500; round++) {
-    found = found.map((z, k) => {
-      let value = { re: 0, im: 0 };
-      for (const c of coefficients) value = {
-        re: value.re * z.re - value.im * z.im + c,
-        im: value.re * z.im + value.im * z.re,
-      };
-      let below = { re: 1, im: 0 };
-      found.forEach((other, j) => {
-        if (j === k) return;
-        const [re, im] = [z.re - other.re || 1e-12, z.im - other.im];
-        below = { re: below.re * re - below.im * im, im: below.re * im + below.im * re };
-      });
-      const norm = below.re ** 2 + below.im ** 2;
-      return {
-        re: z.re - (value.re * below.re + value.im * below.im) / norm,
-        im: z.im - (value.im * below.re - value.re * below.im) / norm,
-      };
-    });
-  }
-  return found;
+function bothRoots({ re, im }) {
+  const size = Math.sqrt(Math.hypot(re, im));
+  const angle = Math.atan2(im, re) / 2;
+  // The cosine of a right angle is 0, which numbers only nearly say.
+  const root = im === 0 && re < 0 ? { re: 0, im: size } : { re: size * Math.cos(angle), im: size * Math.sin(angle) };
+  return [root, { re: -root.re, im: -root.im }];
 }
 
 /** Eigenvalues in words: {kind, words}. */

@@ -5,16 +5,17 @@ import { curveChart } from "marl/charts.js";
 import { h, put } from "marl/dom.js";
 import { number, short } from "marl/format.js";
 import { gameDrawing, learnedPanel, tableOf, truePanel } from "marl/parts/explain_panels.js";
-import { NAMES, wordsOf } from "marl/parts/explain_words.js";
+import { NAMES, exploredWords, playsByChance, wordsOf } from "marl/parts/explain_words.js";
 import { address, setQuery } from "marl/routes.js";
 import { pictureButtons } from "marl/save.js";
 
 const DEMO = "/api/explain/demo";
 const COLORS = { qmix: "--c0", vdn: "--c1", dqn: "--c2" };
 const DASHES = { vdn: [9, 4], dqn: [3, 4] }; // two of them may earn the same
-const INTRO =
-  "Two agents, two moves. In state 1 agent 1 picks a branch, and then both are paid together. Each learner explores by chance alone, so all see " +
-  "the same kind of play; they differ only in how they put the two agents' values together. Watch what each comes to believe.";
+const INTRO = "Two agents, two moves. In state 1 agent 1 picks a branch, and then both are paid together. ";
+const SAME =
+  "Each learner explores by chance alone, so all see the same kind of play; they differ only in how they put the two agents' values " +
+  "together. Watch what each comes to believe.";
 
 export async function show({ root, query, signal, setTitle, whenShown }) {
   setTitle("The two-step game");
@@ -48,6 +49,7 @@ function build(view, query) {
   view.panels = h("div", { class: "explain-panels" });
   view.words = h("div", { class: "explain-words" });
   view.keys = h("div", {});
+  view.intro = h("p", {}, INTRO, SAME);
   view.game = h("figure", { class: "explain-game" });
   const chart = { series: [], xLabel: "env steps", height: 220, signal };
   view.reward = curveChart({ ...chart, yLabel: "reward of the team", name: "reward" });
@@ -61,7 +63,7 @@ function parts(view) {
     h("label", { for: "explain-run", class: "explain-choice" }, "Shown ", view.choice),
   ];
   return [
-    h("div", { class: "explain-top" }, h("div", {}, h("h1", {}, "Eight, or only seven?"), h("p", {}, INTRO)), view.game),
+    h("div", { class: "explain-top" }, h("div", {}, h("h1", {}, "Eight, or only seven?"), view.intro), view.game),
     h("div", { class: "row explain-control" }, savedPage() === null ? control : view.told),
     h("div", { class: "row explain-time" }, h("label", { for: "explain-time" }, "Learned until"), view.slider, view.time),
     view.panels,
@@ -205,6 +207,7 @@ function draw(view) {
   const known = runs[0] ?? view.demo;
   const most = Math.max(...Object.values(known.truth).flat(2).map(Math.abs));
   put(view.game, gameDrawing(known.truth));
+  put(view.intro, INTRO, runs.every(playsByChance) ? SAME : "Watch what is believed of it.");
   const nothing = h("p", { class: "quiet explain-empty" }, "Press Start: what each learner believes appears here, beside what is true.");
   put(view.panels, trueCard(known, most), empty ? nothing : runs.map((run) => learnerCard(view, run, most)));
   // Of one run alone there is room beside its tables.
@@ -281,8 +284,7 @@ function drawKeys(view) {
   const commands = named.filter(({ command }) => command).map((run) => h("pre", {}, run.command));
   put(view.keys, h("details", { class: "card explain-keys" },
     h("summary", {}, "How it is trained"),
-    h("p", {}, "Every action is drawn uniformly (epsilon 1 throughout), as in the paper of QMIX: so all pairs are seen equally often, and no learner " +
-      "misses the 8 for want of trying. Greedy play is what is measured."),
+    h("p", {}, exploredWords(named)),
     h("div", { class: "scroll" },
       h("table", {}, h("caption", {}, "Keys of the runs that are shown"), h("thead", {}, head), h("tbody", {}, rows))),
     commands.length > 0 ? h("p", {}, "The same runs as commands:") : null, commands));

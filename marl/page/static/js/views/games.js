@@ -64,7 +64,7 @@ function sections(view) {
   if (game.rounds.length) side.push(section("Meta-strategy", view.meta, h("p", { class: "meaning" }, metaMeaning())));
   const chart = nashConvChart({ measured: game.nash_conv, rounds: game.rounds, signal: view.signal });
   if (chart) side.push(section("NashConv over time", chart));
-  if (game.bounds.length) side.push(section("Exploitability", boundsPlot(game.bounds)));
+  if (game.bounds.length) side.push(section("NashConv of each entrant", boundsPlot(game.bounds)));
   found.push(h("div", { class: "games-columns" }, side));
   if (game.payoffs) found.push(section("Rankings", view.rankings));
   if (game.lineage?.nodes.length) found.push(lineageSection(view));

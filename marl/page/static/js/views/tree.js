@@ -173,8 +173,10 @@ function strategyButtons(model, signal) {
 function noteOf(model) {
   const note = model.notes[model.base];
   if (note === undefined) return "";
-  const changed = model.edited.size ? `, changed at ${model.edited.size} information sets` : "";
-  return `${note.method}, NashConv ${number(note.nash_conv)}${changed}`;
+  const many = model.edited.size;
+  const changed = many ? `; changed since at ${many} information ${many === 1 ? "set" : "sets"}` : "";
+  const found = note.nash_conv < 1e-12 * (model.tree.scale || 1) ? 0 : note.nash_conv; // less is rounding
+  return `${note.method}, NashConv ${number(found)}${changed}`;
 }
 
 /** The strategy and the information set of the address; a run begins as its policies play. */
