@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ torch.set_num_threads(1)
 os.environ.setdefault(
     "RAY_worker_niceness", "0"
 )  # on a busy machine Ray's workers, at 15, would wait for everybody else
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell makes what it starts in the background deaf to Ctrl-C, and all that is started from there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def start_ray(**resources: Any) -> None:

@@ -22,6 +22,7 @@ from marl.serve.refused import Refused, internal, shortly
 from marl.serve.tokens import bearer
 from marl.watch.api import episodes, explain, games, play, runs, tree, what_if
 from marl.watch.desk import Desk
+from marl.watch.lost_files import refusal_of
 from marl.watch.replies import Answer, body_of
 from marl.watch.safe_headers import SafeHeaders
 
@@ -122,11 +123,17 @@ def _add_refusals(app: FastAPI) -> None:
     async def mistake_of_a_user(_: Request, error: Exception) -> Response:
         return Answer(Refused(type(error).__name__, str(error)).to_json(), 400)
 
+    async def lost_file(_: Request, error: Exception) -> Response:
+        assert isinstance(error, OSError)
+        refused = refusal_of(error)
+        return Answer(refused.to_json(), refused.status)
+
     async def mistake_of_ours(_: Request, error: Exception) -> Response:
         return Answer(internal(error).to_json(), 500)
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(UserError, mistake_of_a_user)
+    app.add_exception_handler(OSError, lost_file)
     app.add_exception_handler(Exception, mistake_of_ours)
     app.add_exception_handler(HTTPException, of_the_library)
     app.add_exception_handler(RequestValidationError, wrong_words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marl.serve.refused import Refused
+from marl.serve.refused import Refused, internal
 from marl.watch.demo_notes import ALGOS, FOLDER, STEPS, read_notes
 from marl.watch.two_step_truth import best_return, true_values
 from marl.watch.workers import Worker
@@ -75,6 +76,8 @@ class Demo:
             training.state = "done" if found["done"] else "stopped"
         except Refused as refused:
             training.state, training.error = "failed", str(refused)
+        except Exception as error:  # else it would be shown as running for ever
+            training.state, training.error = "failed", str(internal(error))
         finally:
             training.worker.close()  # a process holds 300 MB that nobody needs any more
 
@@ -95,8 +98,7 @@ class Demo:
         for training in self.trainings:
             training.worker.close()
         if self._stop is not None:
-            self._stop.unlink(missing_ok=True)
-            self._stop.parent.rmdir()
+            shutil.rmtree(self._stop.parent, ignore_errors=True)
             self._stop = None
 
     # -- as JSON -----------------------------------------------------------------------------------------------------

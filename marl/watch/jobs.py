@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marl.serve.refused import Refused, internal
+from marl.watch.lost_files import refusal_of
 from marl.watch.workers import Worker
 
 KEPT_S = 600.0  # results that nobody has fetched
@@ -99,6 +100,8 @@ class Jobs:
             job.state = "done"
         except Refused as refused:
             job.state, job.error = "failed", refused
+        except OSError as error:
+            job.state, job.error = "failed", refusal_of(error)
         except Exception as error:
             job.state, job.error = "failed", internal(error)
 

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from marl.errors import UserError
 from marl.serve.refused import Refused
+from marl.watch.lost_files import refusal_of
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class Worker:
     ) -> Any:
         """Do the task, after those that came before; mistakes of users come back as ``Refused``. ``begun`` is called when
         its turn has come; until then it can be cancelled. What takes longer than ``limit_s`` from then on is ended."""
+        self._check_open()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._queue, self.call_now, task, arguments, tell, begun, limit_s)
 
@@ -91,8 +93,7 @@ class Worker:
                     self._doing = None
 
     def _connected(self) -> tuple[Any, Connection]:
-        if self._is_closed:
-            raise Refused("closing", "marl watch is ending.", 503)
+        self._check_open()
         if self._pipe is not None and not self._process.is_alive():
             _kill(self._process)
             self._pipe = None
@@ -106,6 +107,10 @@ class Worker:
             other.close()
             self._process, self._pipe = process, pipe
         return self._process, self._pipe
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Refused("closing", "marl watch is ending.", 503)
 
     def _died(self) -> Refused:
         code = self._forget()
@@ -137,9 +142,9 @@ class Worker:
 
     def close(self) -> None:
         """End the process, and do nothing more."""
+        self._is_closed = True
         self._queue.shutdown(wait=False, cancel_futures=True)
         with self._guard:
-            self._is_closed = True
             if self._pipe is None:  # numbers of processes that have ended may be used again
                 return
             self._process.terminate()
@@ -248,6 +253,9 @@ def _done(pipe: Connection, task: str, arguments: dict[str, Any]) -> tuple[str, 
         return "refused", (refused.code, str(refused), refused.status)
     except UserError as error:
         return "refused", (type(error).__name__, str(error), 400)
+    except OSError as error:
+        lost = refusal_of(error)
+        return "refused", (lost.code, str(lost), lost.status)
     except Exception:
         return "failed", traceback.format_exc()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -30,12 +31,16 @@ cat "$file" > {notes}.file
 mv {notes}.file {notes}
 """
 
+EFFECT = {"request": {"run": "one"}, "agent": "a", "step": 0, "instead": {"action": 1}}
+
 
 @contextmanager
-def watching(*words: object, **environment: str) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
+def watching(
+    *words: object, command: tuple[str, ...] = (sys.executable, "-m", "marl.cli"), **environment: str
+) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
     """A running ``marl watch``: its address, the token, the process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "marl.cli", "watch", *map(str, words)], text=True,
+        [*command, "watch", *map(str, words)], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment},
     )  # fmt: skip
     assert process.stdout is not None
@@ -93,6 +98,46 @@ def test_it_ends_with_0_and_leaves_no_process_and_no_file(tmp_path: Path, number
         assert (process.returncode, rest) == (0, "stopped.\n")
         assert list(results.iterdir()) == []
         assert all(is_gone(child.pid) for child in children)
+
+
+def marl_command() -> tuple[str, ...]:
+    """As people start it, where it is installed; processes that play import the program anew, whichever it is."""
+    script = shutil.which("marl", path=str(Path(sys.executable).parent))
+    if script is None:
+        return sys.executable, "-m", "marl.cli"
+    return (script,)
+
+
+@pytest.mark.slow
+def test_in_the_middle_of_everything_it_ends_with_0_and_leaves_no_process(tmp_path: Path) -> None:
+    mark = str(tmp_path)  # all that it starts inherits it
+    with watching(tmp_path, "--port", 0, "--no-browser", command=marl_command(), MARL_TEST_MARK=mark) as (
+        url,
+        token,
+        process,
+    ):
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE_S) as client:
+            # A process that plays has begun, and answers; four more are just beginning.
+            assert client.get("/api/runs/scenarios").json()["scenarios"]
+            assert client.post("/api/explain/demo", json={"steps": 100_000}).status_code == 200
+            client.post("/api/whatif/effect", json=EFFECT)
+            assert len(marked(mark)) >= 3
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, rest) == (0, "stopped.\n")
+        assert marked(mark) == []
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that were started with this in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("MARL_TEST_MARK") == mark and not is_gone(process.pid):
+                found.append(process.pid)
+    return found
 
 
 @pytest.mark.slow

@@ -219,3 +219,14 @@ def test_runs_that_two_browsers_start_at_once_are_both_known(tmp_path: Path, mon
     assert len(processes.to_json()) == 16
     for one in started:
         one.process.wait(30)
+
+
+@pytest.mark.slow
+def test_what_a_full_disk_or_a_lost_file_does_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marl.watch.demo.tempfile.mkdtemp", no_space)
+    monkeypatch.setattr("marl.watch.api.games.games_in", no_space)
+    with watched(tmp_path) as server, client_of(server) as client:
+        for answer in (client.post("/api/explain/demo", json={}), client.get("/api/games")):
+            assert answer.status_code == 409
+            assert "No space left on device" in answer.json()["error"]["message"]
+        assert client.get("/api/explain/demo").json()["state"] == "idle"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -70,6 +71,8 @@ def test_tasks_are_done_and_mistakes_told(quick_worker: Worker) -> None:
     with pytest.raises(Refused, match="not your mistake"):
         worker.call_now(f"{HERE}:fail", {})
     assert worker.call_now(f"{HERE}:echo", {})["pid"] == first["pid"]
+    with pytest.raises(Refused, match=r"could not be read or written \(No such file or directory: 'params.json'\)"):
+        worker.call_now(f"{HERE}:lose", {})
     with pytest.raises(Refused, match="exit code 3"):
         worker.call_now(f"{HERE}:die", {})
     assert worker.call_now(f"{HERE}:echo", {})["pid"] != first["pid"]
@@ -105,6 +108,10 @@ def fork_and_wait(arguments: dict[str, Any], tell: Any) -> Any:
     if child and arguments["dies"]:
         os._exit(4)
     time.sleep(1000)
+
+
+def lose(arguments: dict[str, Any], tell: Any) -> Any:
+    Path("/no/such/folder/params.json").read_text()
 
 
 def unfit(arguments: dict[str, Any], tell: Any) -> Any:
@@ -217,3 +224,5 @@ def test_a_worker_that_was_closed_starts_nothing_more() -> None:
     worker.close()
     with pytest.raises(Refused, match="ending"):
         worker.call_now(f"{HERE}:echo", {})
+    with pytest.raises(Refused, match="ending"):
+        asyncio.run(worker.call(f"{HERE}:echo", {}))

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,9 @@ class Rooms:
 
     async def close(self, room: Room) -> None:
         self.rooms.pop(room.id, None)
-        await self._call("forget", {"game": room.id}, self.step_s)
+        # A process that has died has forgotten it.
+        with suppress(Refused):
+            await self._call("forget", {"game": room.id}, self.step_s)
 
     async def _sweep(self) -> None:
         now = time.monotonic()

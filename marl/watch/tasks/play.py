@@ -110,16 +110,21 @@ def _opened(deal: Mapping[str, Any]) -> Playable:
     if deal.get("folder") is not None:
         place = real_path(Path(deal["folder"]))
         # A run that goes on has other checkpoints later, and `best` is written anew.
-        written = tuple(
-            sorted(path.stat().st_mtime_ns for path in [place, *place.glob("checkpoints"), *place.glob("*.json")])
-        )
-        key = (str(place), written)
+        written = map(_written, [place, *place.glob("checkpoints"), *place.glob("*.json")])
+        key = (str(place), *sorted(written))
     if key not in _playables:
         _playables[key] = opened(deal, frozenset(deal.get("allow", ())))
         while len(_playables) > MOST_OPEN:
             _playables.popitem(last=False)
     _playables.move_to_end(key)
     return _playables[key]
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # it is gone: whoever opens it tells so
+        return 0
 
 
 # -- games -------------------------------------------------------------------------------------------------------------
