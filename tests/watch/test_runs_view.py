@@ -184,6 +184,9 @@ def test_a_run_is_started_stopped_resumed_and_watched_to_its_end(browser: Any, t
         [run] = [file.parent for file in tmp_path.glob("*/*/params.json")]
         done = read_iterations(run)
         assert "stopping after this iteration" in json.dumps([note["text"] for note in notes(browser)])
+        change(browser, "#resume-iterations", str(done))  # nothing would be left to train
+        click(browser, "#resume-run")
+        assert browser.execute_script("return document.querySelector('#resume-iterations:invalid') !== null")
         change(browser, "#resume-iterations", str(done + 3))
         click(browser, "#resume-run")
         wait_for(browser, ".chip.finished")

@@ -164,7 +164,6 @@ function resumeButton(view) {
     "input",
     {
       type: "number",
-      min: 1,
       id: "resume-iterations",
       placeholder: "as before",
       "aria-label": "Stop at this iteration",
@@ -175,6 +174,8 @@ function resumeButton(view) {
     view.started.watch(number);
   };
   button.addEventListener("click", () => {
+    more.min = view.answer.summary.iterations + 1; // what it has come to is no later stop condition
+    if (!more.reportValidity()) return;
     const body = { run: view.run, stop_iters: more.value === "" ? null : Number(more.value) };
     startRun(body, { button, trouble: view.failed, signal: view.signal, onStarted, path: "/api/runs/resume" });
   });
