@@ -85,6 +85,23 @@ def test_tictactoe_to_its_end_by_clicks_with_undo_and_hint(browser: Any, server:
     assert complaints(browser) == []
 
 
+def test_the_score_is_in_sight_beside_a_long_name(browser: Any, server: WatchServer) -> None:
+    show(browser, server, "/play")
+    script = """
+    const [done] = arguments;
+    import("marl/parts/play_told.js").then(({ scoreTable }) => {
+      const who = "tictactoe/PPO_tictactoe_v3_14e1a_00000_seed=0_2026-11-18_02-56-45";
+      const rows = [{ agent: "player_1", who, games: 1, wins: 1, draws: 0, losses: 0, mean: 1 }];
+      const place = document.createElement("div");
+      place.style.width = "380px"; // as wide as the column of the page
+      place.append(scoreTable({ rows, competitive: true }));
+      document.querySelector("#main").append(place);
+      const box = place.querySelector(".scroll");
+      done(box.scrollWidth - box.clientWidth);
+    });"""
+    assert browser.execute_async_script(script) <= 0
+
+
 def test_two_people_on_two_browsers(browser: Any, server: WatchServer) -> None:
     owner = Player(server.url, server.desk.secret)
     rps = {"game": "rock_paper_scissors"}

@@ -179,16 +179,22 @@ def test_a_run_is_started_stopped_resumed_and_watched_to_its_end(browser: Any, t
         wait_for(browser, ".chip.running")
         wait_until(browser, "document.querySelector('.runs-log-text')?.innerText.includes('iter 1')", "what it prints")
         wait_until(browser, f"{LEGEND}.length === 1", "the first curve")
+        # Nothing was saved yet, so there is nothing to play against; afterwards there is.
+        assert "need a checkpoint" in text_of(browser)
         click(browser, "#stop-run")
         wait_for(browser, ".chip.stopped")
         [run] = [file.parent for file in tmp_path.glob("*/*/params.json")]
         done = read_iterations(run)
         assert "stopping after this iteration" in json.dumps([note["text"] for note in notes(browser)])
+        change(browser, "#resume-iterations", str(done))  # nothing would be left to train
+        click(browser, "#resume-run")
+        assert browser.execute_script("return document.querySelector('#resume-iterations:invalid') !== null")
         change(browser, "#resume-iterations", str(done + 3))
         click(browser, "#resume-run")
         wait_for(browser, ".chip.finished")
         assert read_iterations(run) == done + 3
         wait_for(browser, ".runs-checkpoints a[href*='/episodes?']")
+        assert wait_for(browser, ".runs-acts a[href*='/play?']").text == "Play against it"
         assert holder_of(run) is None
         click(browser, "#newest-result summary")
         wait_until(browser, "document.body.innerText.includes('episode_len_mean')", "all fields")

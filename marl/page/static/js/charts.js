@@ -163,7 +163,7 @@ function options(chart, width) {
     width,
     height: chart.height,
     legend: { show: false },
-    padding: [10, 14, 0, 0],
+    padding: [10, 22, 0, 0],
     scales: {
       x: { time: false, range: (_, low, high) => xRange(low, high) },
       y: { distr: chart.log ? 3 : 1, range: (plot) => yRange(chart, plot) },

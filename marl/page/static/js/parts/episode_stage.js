@@ -96,7 +96,7 @@ class Stage {
   }
 
   figure({ picture, caption }, i) {
-    const drawn = () => picture.element.querySelector("svg, canvas");
+    const drawn = () => picture.element.querySelector("svg, canvas, img");
     const buttons = h("span", {});
     // The drawing comes with the first scene.
     queueMicrotask(() => {

@@ -25,16 +25,16 @@ export function curvesPath(runs, fields, { over, together }) {
   return `/api/runs/curves?${words}`;
 }
 
-/** The field that these runs are judged by, for a chart in which none was chosen. Evaluations of the reward of all agents
- *  are few points of nearly the same curve, so that one is drawn as it was trained. */
+/** The field that these runs are judged by, for a chart in which none was chosen. Evaluations of the reward of all
+ *  agents are few points of nearly the same curve, so that one is drawn as it was trained. */
 export function judgedBy(runs) {
   const [first] = runs;
   const isOne = first !== undefined && runs.every((run) => run.best_of === first.best_of);
   return isOne && !first.best_of.endsWith(FIRST_FIELD) ? first.best_of : FIRST_FIELD;
 }
 
-/** The card. `update({runs, fields, goal, mark, first})` draws anew where the choice or `mark` has changed: what the runs
- *  have come to. `first` is the field to draw until one is chosen. */
+/** The card. `update({runs, fields, goal, mark, first})` draws anew where the choice or `mark` has changed: what the
+ *  runs have come to. `first` is the field to draw until one is chosen. */
 export function fieldChart({ query, signal, name, canGroup = false, height = 320 }) {
   const card = {
     field: query.get("field") ?? FIRST_FIELD,

@@ -73,7 +73,7 @@ async function news(view, answer) {
   Object.assign(view, { seen, answer });
   const { summary } = answer;
   showHead(view, answer);
-  showActs(view, summary);
+  showActs(view, summary, answer.checkpoints.length > 0);
   renew(view, view.notes, [answer.notes, answer.traceback], () => notesPart(answer.notes, answer.traceback));
   renew(
     view,
@@ -127,9 +127,9 @@ function showHead(view, { summary }) {
 
 // -- start and stop ----------------------------------------------------------------------------------------------
 
-function showActs(view, summary) {
+function showActs(view, summary, isKept) {
   const isRunning = summary.state === "running";
-  const what = `${summary.state} ${summary.iterations > 0}`;
+  const what = `${summary.state} ${isKept}`;
   if (savedPage() !== null || what === view.actsOf) return; // a button that is being pressed stays
   view.actsOf = what;
   const { run } = view;
@@ -137,8 +137,9 @@ function showActs(view, summary) {
   put(
     view.acts,
     buttons,
-    h("a", { class: "button", href: address("episodes", [], { run }) }, "Watch episodes"),
-    h("a", { class: "button", href: address("play", [], { run }) }, "Play against it"),
+    isKept ? h("a", { class: "button", href: address("episodes", [], { run }) }, "Watch episodes") : null,
+    isKept ? h("a", { class: "button", href: address("play", [], { run }) }, "Play against it") : null,
+    isKept ? null : h("span", { class: "quiet" }, "Episodes and games need a checkpoint: there is none yet."),
   );
 }
 
@@ -164,7 +165,6 @@ function resumeButton(view) {
     "input",
     {
       type: "number",
-      min: 1,
       id: "resume-iterations",
       placeholder: "as before",
       "aria-label": "Stop at this iteration",
@@ -175,6 +175,8 @@ function resumeButton(view) {
     view.started.watch(number);
   };
   button.addEventListener("click", () => {
+    more.min = view.answer.summary.iterations + 1; // what it has come to is no later stop condition
+    if (!more.reportValidity()) return;
     const body = { run: view.run, stop_iters: more.value === "" ? null : Number(more.value) };
     startRun(body, { button, trouble: view.failed, signal: view.signal, onStarted, path: "/api/runs/resume" });
   });

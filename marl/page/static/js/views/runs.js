@@ -219,10 +219,18 @@ async function news(view, answer) {
   const now = performance.now(); // a run that trains gets fields later on, such as those of its first evaluation
   if (view.fieldsOf !== answer.runs.length || now - view.fieldsAt > FIELDS_EVERY) {
     Object.assign(view, { fieldsOf: answer.runs.length, fieldsAt: now });
+    await askFields(view);
+  }
+  if (!view.signal.aborted) await showChart(view);
+}
+
+async function askFields(view) {
+  try {
     const { fields } = await get("/api/runs/fields", { signal: view.signal });
     view.fields = fields;
+  } catch (error) {
+    if (!view.signal.aborted) throw error; // who goes on to another view needs no fields
   }
-  await showChart(view);
 }
 
 function showTable(view) {
