@@ -111,7 +111,8 @@ function pause(milliseconds, signal) {
 export async function follow(path, show, { every = 1000, signal, onTrouble = () => {} } = {}) {
   for (;;) {
     try {
-      if (!document.hidden) show(await get(path, { signal }));
+      // `show` may ask for more: what fails there is trouble of this round too.
+      if (!document.hidden) await show(await get(path, { signal }));
       onTrouble(null);
     } catch (error) {
       if (signal?.aborted) return;
