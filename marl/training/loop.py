@@ -46,16 +46,9 @@ def _run(trainer: Trainer, display: Display) -> Outcome:
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
-    display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {store.directory}"])
+    _begin(trainer, display, store.directory)
     result: Result = trainer.last_result
     done = trainer.finished
-    if done:
-        display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
-    store.check_own()
-    trainer.evaluation.show = display.busy
-    trainer.workers.hear(display.note, display.busy)
-    if trainer.workers.keeps_journal and not numbered(store.directory / "checkpoints"):
-        trainer.save()  # a journal is read from a checkpoint on
     with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
         while not stopped() and not done:
             new = _iteration(trainer)
@@ -69,6 +62,18 @@ def _run(trainer: Trainer, display: Display) -> Outcome:
         interrupted = stopped() and not done
         ended.append("stopped" if interrupted else "finished")
     return Outcome(result, interrupted, checkpoint, store.directory)
+
+
+def _begin(trainer: Trainer, display: Display, directory: Path) -> None:
+    """Say what will be done, and where; from here on, whatever takes long is shown."""
+    display.start([*trainer.setup.header, *_endless(trainer.scenario.stop), f"results: {directory}"])
+    if trainer.finished:
+        display.note("this run has met its stop condition already, so nothing is trained. Raise it: --stop-timesteps N")
+    trainer.store.check_own()
+    trainer.evaluation.show = display.busy
+    trainer.workers.hear(display.note, display.busy)
+    if trainer.workers.keeps_journal and not numbered(directory / "checkpoints"):
+        trainer.save()  # a journal is read from a checkpoint on
 
 
 def _iteration(trainer: Trainer) -> Result | None:
