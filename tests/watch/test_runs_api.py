@@ -62,6 +62,15 @@ def test_the_table_follows_the_folder(client: httpx.Client, tmp_path: Path) -> N
     assert str(tmp_path) not in json.dumps(answer)  # it may be saved in a file and sent to others
 
 
+def test_an_answer_is_compressed_only_for_those_who_take_it(client: httpx.Client, tmp_path: Path) -> None:
+    make_many_runs(tmp_path, 8, 3)
+    plain = client.get("/api/runs", headers={"accept-encoding": "identity"})
+    packed = client.get("/api/runs", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert plain.json() == packed.json()
+
+
 def test_fields_come_with_the_sentence_of_explain(client: httpx.Client, tmp_path: Path) -> None:
     make_many_runs(tmp_path, 2, 20)
     fields = {field["name"]: field for field in told(client.get("/api/runs/fields"))["fields"]}

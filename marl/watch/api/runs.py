@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,12 @@ class RunsDesk:
         self._table: tuple[Any, bytes] = (None, b"")
 
     def table(self) -> bytes:
-        """All summaries as compressed JSON, kept until something changes: most of the time nothing does."""
+        """All summaries as JSON, kept until something changes: most of the time nothing does."""
         version = (self.index.refresh(), self.index.glances)
         if version != self._table[0]:
             runs = [entry.to_json() for entry in self.index.entries()]
             content = {"folder": self.index.root.name, "version": version[0], "reading": version[1], "runs": runs}
-            self._table = (version, gzip.compress(as_json(content), 5))
+            self._table = (version, as_json(content))
         return self._table[1]
 
     def fields(self) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def _add_looks(api: APIRouter, shared: RunsDesk) -> None:
     @api.get("/runs")
     async def table() -> Response:
         content = await asyncio.to_thread(shared.table)
-        return Answer(content, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
+        return Answer(content)
 
     @api.get("/runs/fields")
     async def fields() -> Response:
