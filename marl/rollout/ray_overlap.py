@@ -32,7 +32,8 @@ class OverlapRayPool(Overlapping, RayPool):
 
     def collect(self, steps: int) -> Collected:
         if self._ended:
-            self._call(lambda actor, _: actor.ping.remote())  # who does not answer is replaced now, not a round later
+            for index in self.indices:  # without asking: an actor that is being ended may still answer
+                self._replace(index)
             self._ended = False
         self._there |= dict(zip(self.indices, self.ahead, strict=False))
         self.ahead = []

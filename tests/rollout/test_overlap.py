@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import marl
+from marl.algos.central_critic.critic import current_logp
 from marl.errors import ConfigError
 from marl.rollout.overlap import OverlapPool
 from marl.rollout.pool import InProcessPool, WorkerPool
@@ -17,11 +20,21 @@ from marl.runs.result import without_wall_clock
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
 from marl.training.trainer import Trainer
+from tests.processes import Process, start_code
 from tests.rollout.test_async import Gate, ray_test
-from tests.training.test_exact_resume import CARTPOLE, TRAFFIC, TWO_STEP, assert_resume_is_exact, config
+from tests.training.test_exact_resume import (
+    CARTPOLE,
+    SCRIPT,
+    TRAFFIC,
+    TWO_STEP,
+    assert_resume_is_exact,
+    config,
+    read_everything,
+)
 from tests.training.trees import differences
 
 OVERLAP = {"collection": "overlap"}
+KILLED = SCRIPT.replace('"checkpoint_freq": 5', '"checkpoint_freq": 5, "collection": "overlap"')
 SWAPPED = {"player_0": "main", "player_1": "old_1"}
 
 
@@ -196,6 +209,21 @@ def test_the_same_with_ray_workers(tmp_path: Path) -> None:
     assert_resume_is_exact("ppo", keys("ppo", CARTPOLE, workers=2), tmp_path)
 
 
+@pytest.mark.slow
+def test_a_run_that_is_killed_with_a_round_ahead_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    def start(directory: str, how: str) -> Process:
+        return start_code(KILLED, "ppo", "cartpole", tmp_path / directory, how, 0)
+
+    assert start("straight", "new").wait(300) == 0
+    victim = start("killed", "new")
+    while int(victim.stdout.readline()) < 7:
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert start("killed", "resume").wait(300) == 0
+    assert differences(read_everything(tmp_path / "killed"), read_everything(tmp_path / "straight")) == []
+
+
 @pytest.mark.parametrize("more", [{"keep_infos": True}, {"batch_mode": "complete_episodes"}])
 def test_what_was_played_ahead_is_in_the_checkpoint_with_all_that_belongs_to_it(
     more: dict[str, Any], tmp_path: Path
@@ -320,7 +348,5 @@ def test_data_that_older_weights_played_keeps_the_probabilities_of_those_weights
         moved(trainer)
         rows = pool_of(trainer).collect(20).batch.for_policy("default_policy")
         policy: Any = trainer.get_policy()
-        from marl.algos.central_critic.learner import current_logp
-
         ratios = np.exp(current_logp(policy, rows) - rows["action_logp"])
         assert np.abs(ratios - 1).max() > 1e-3
