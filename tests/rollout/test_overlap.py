@@ -239,6 +239,7 @@ def test_what_was_played_ahead_is_in_the_checkpoint_with_all_that_belongs_to_it(
         assert (found.batch.infos is None) == (expected.batch.infos is None)
         assert differences(vars(found.episodes), vars(expected.episodes)) == []
         assert found.extra == expected.extra
+        assert (found.env_steps, found.agent_steps) == (expected.env_steps, expected.agent_steps)
 
 
 def test_a_run_that_overlaps_no_more_learns_first_from_what_was_played_ahead(tmp_path: Path) -> None:
