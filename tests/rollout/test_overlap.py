@@ -19,6 +19,7 @@ from marl.rollout.ray_overlap import OverlapRayPool
 from marl.runs.result import without_wall_clock
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
+from marl.training.memory_estimate import needs_of
 from marl.training.trainer import Trainer
 from tests.processes import Process, start_code
 from tests.rollout.test_async import Gate, ray_test
@@ -340,6 +341,14 @@ def test_clients_are_not_waited_for_by_overlapping_them() -> None:
     }
     with pytest.raises(ConfigError, match="clients play, in their own time"):
         resolved("ppo", env="external", env_config={"agents": agents}, evaluation={"interval": 0})
+
+
+def test_the_estimate_of_memory_knows_of_the_round_ahead() -> None:
+    def rounds(collection: str) -> int:
+        needs = needs_of(resolved("ppo", collection=collection, num_workers=2))
+        return next(need.size for need in needs if need.what.startswith("rounds of"))
+
+    assert rounds("overlap") == rounds("sync") * 3 / 2
 
 
 def test_data_that_older_weights_played_keeps_the_probabilities_of_those_weights() -> None:
