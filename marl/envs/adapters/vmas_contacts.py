@@ -1,0 +1,294 @@
+"""Who pushes whom: the forces between touching bodies of a VMAS world, for all pairs and copies at once.
+
+The order of sums is VMAS's: round bodies, then lines with round ones, boxes with round ones, boxes with lines, each in the order
+of the bodies. So the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from marl.envs.adapters.optional import need
+from marl.envs.adapters.vmas_geometry import (
+    Hardness,
+    Segments,
+    cross,
+    direction,
+    inner_point,
+    length,
+    nearest_of_box_and_line,
+    nearest_on,
+    nearest_on_box,
+    push,
+    sides,
+)
+
+
+class Kind(IntEnum):
+    """Kinds of pairs, in the order in which VMAS adds their forces."""
+
+    ROUND = 0
+    LINE_ROUND = 1
+    BOX_ROUND = 2
+    BOX_LINE = 3
+
+
+class Pair(NamedTuple):
+    """Two bodies by their rows: what is longer comes first (a box, a line, a round body)."""
+
+    kind: Kind
+    a: int
+    b: int
+
+
+def pair_of(bodies: Sequence[Any], a: int, b: int) -> Pair | None:
+    """Two bodies as a pair, or None if contacts between such shapes are not known here."""
+    core = need("vmas.simulator.core", "vmas")
+    shapes = {type(bodies[a].shape): a, type(bodies[b].shape): b}
+    if set(shapes) == {core.Sphere}:
+        return Pair(Kind.ROUND, a, b)
+    known = {
+        Kind.LINE_ROUND: (core.Line, core.Sphere),
+        Kind.BOX_ROUND: (core.Box, core.Sphere),
+        Kind.BOX_LINE: (core.Box, core.Line),
+    }
+    for kind, (longer, shorter) in known.items():
+        if set(shapes) == {longer, shorter}:
+            return Pair(kind, shapes[longer], shapes[shorter])
+    return None
+
+
+def planes(tensors: Sequence[Tensor]) -> Tensor:
+    """Vectors of bodies ``[E, 2]`` as ``[2, bodies, E]``."""
+    return torch.stack(tuple(tensors)).permute(2, 0, 1).contiguous()
+
+
+def column(values: Sequence[float], device: Any) -> Tensor:
+    """One number per body or pair, ``[K, 1]``."""
+    return torch.tensor(list(values), dtype=torch.float32, device=device).unsqueeze(1)
+
+
+class Boxes:
+    """Some boxes and their sides, which are worked out again only when a box has moved."""
+
+    def __init__(self, bodies: Sequence[Any], device: Any) -> None:
+        self.bodies = bodies
+        self.half_length = column([body.shape.length for body in bodies], device) / 2
+        self.half_width = column([body.shape.width for body in bodies], device) / 2
+        self.rest = not any(body.movable or body.rotatable for body in bodies)
+        self._seen: list[tuple[Tensor, int]] = []
+        self._sides: Segments | None = None
+
+    def at(self, centre: Tensor, rotation: Tensor) -> Segments:
+        return sides(centre, rotation, self.half_length, self.half_width)
+
+    def now(self) -> Segments:
+        """Where VMAS has them: tensors that are the same objects and were not written to mean that nothing moved."""
+        seen = [(place, place._version) for body in self.bodies for place in (body.state.pos, body.state.rot)]
+        known = len(seen) == len(self._seen) and all(
+            new[0] is old[0] and new[1] == old[1] for new, old in zip(seen, self._seen, strict=True)
+        )
+        if self._sides is None or not known:
+            centre = planes([body.state.pos for body in self.bodies])
+            rotation = torch.stack([body.state.rot for body in self.bodies]).squeeze(-1)
+            self._sides = self.at(centre, rotation)
+            self._seen = seen
+        return self._sides
+
+
+class Touch(NamedTuple):
+    """Nearest points of pairs: the force acts between ``first`` and ``second``, at ``contacts`` on the long bodies."""
+
+    first: list[Tensor]
+    second: list[Tensor]
+    contacts: list[Tensor]
+
+
+class Contacts:
+    """The forces of one set of pairs that are near in some copy; all that does not change is prepared."""
+
+    def __init__(self, bodies: Sequence[Any], pairs: Sequence[Pair], world: Any) -> None:
+        self.bodies = bodies
+        self.pairs = sorted(pairs, key=lambda pair: pair.kind)  # stable: within a kind as VMAS meets them
+        self.device = world.device
+        zero = torch.tensor(0.0, device=self.device)
+        self.hardness = Hardness(world._collision_force, world._contact_margin, zero)
+        self.count = [sum(pair.kind == kind for pair in pairs) for kind in Kind]
+        self._prepare_rows()
+        self._prepare_sizes()
+        self._prepare_sums()
+
+    def of_kind(self, kind: Kind) -> list[Pair]:
+        return [pair for pair in self.pairs if pair.kind == kind]
+
+    def _rows(self, rows: Sequence[int]) -> Tensor:
+        return torch.tensor(list(rows), dtype=torch.long, device=self.device)
+
+    def _prepare_rows(self) -> None:
+        firsts = [pair.a for pair in self.pairs]
+        seconds = [pair.b for pair in self.pairs]
+        self.rows = self._rows(firsts + seconds)
+        boxed = [pair for pair in self.pairs if pair.kind >= Kind.BOX_ROUND]
+        lines = [pair.a for pair in self.of_kind(Kind.LINE_ROUND)] + [pair.b for pair in self.of_kind(Kind.BOX_LINE)]
+        self.line_rows, self.box_rows = self._rows(lines), self._rows([pair.a for pair in boxed])
+        self.half_line = column([self.bodies[row].shape.length for row in lines], self.device) / 2
+        self.boxes = Boxes([self.bodies[pair.a] for pair in boxed], self.device)
+        solid = [not box.shape.hollow for box in self.boxes.bodies]
+        self.solid = torch.tensor(solid, dtype=torch.bool, device=self.device).unsqueeze(1)
+        self.any_solid, self.all_solid = any(solid), all(solid)
+
+    def _prepare_sizes(self) -> None:
+        """How near is touching: the radii, and half the thickness that VMAS gives to lines and rims."""
+        thickness = need("vmas.simulator.utils", "vmas").LINE_MIN_DIST
+        parts = []
+        for kind, count in zip(Kind, self.count, strict=True):
+            pairs = self.of_kind(kind)
+            if not count:
+                continue
+            if kind is Kind.BOX_LINE:
+                parts.append(torch.zeros(count, 1, device=self.device) + thickness)
+                continue
+            size = column([self.bodies[pair.b].shape.radius for pair in pairs], self.device)
+            if kind is Kind.ROUND:
+                parts.append(column([self.bodies[pair.a].shape.radius for pair in pairs], self.device) + size)
+            else:
+                parts.append(size + thickness)
+        self.reach = torch.cat(parts)
+
+    def _prepare_sums(self) -> None:
+        """Rows of the forces on first and second, pair by pair, and the bodies that they move or turn."""
+        many = len(self.pairs)
+        moved: list[tuple[int, int]] = []  # row of the force, body
+        for row, pair in enumerate(self.pairs):
+            # A pair of a line or box with a round body pushes the round one "first".
+            turned = pair.kind in (Kind.LINE_ROUND, Kind.BOX_ROUND)
+            first, second = (pair.b, pair.a) if turned else (pair.a, pair.b)
+            moved += [(row, first), (many + row, second)]
+        movable = [(row, body) for row, body in moved if self.bodies[body].movable]
+        self.moving_rows = self._rows([row for row, _ in movable])
+        self.moved = self._rows([body for _, body in movable])
+        start = self.count[Kind.ROUND]
+        levers = [(many + row, self.pairs[row].a) for row in range(start, many - self.count[Kind.BOX_LINE])]
+        line_boxes = range(many - self.count[Kind.BOX_LINE], many)
+        levers += [(row, self.pairs[row].a) for row in line_boxes]
+        levers += [(many + row, self.pairs[row].b) for row in line_boxes]
+        kept = [i for i, (_, body) in enumerate(levers) if self.bodies[body].rotatable]
+        self.kept = None if len(kept) == len(levers) else self._rows(kept)
+        self.turning_rows = self._rows([levers[i][0] for i in kept])
+        self.turned = self._rows([levers[i][1] for i in kept])
+
+    def add(self, places: Tensor, rotations: Tensor, forces: Tensor, torques: Tensor) -> None:
+        """Add the forces ``[2, bodies, E]`` and torques ``[bodies, E]`` of all contacts."""
+        touch, depth = self._touch(places, rotations)
+        first, second = torch.cat(touch.first, dim=1), torch.cat(touch.second, dim=1)
+        reach = self.reach if depth is None else self.reach + depth
+        force = push(first, second, reach, self.hardness, self.count)
+        both = torch.cat((force, -force), dim=1)
+        forces.index_add_(1, self.moved, both.index_select(1, self.moving_rows))
+        if len(self.turned):
+            contacts = torch.cat(touch.contacts, dim=1)
+            if self.kept is not None:
+                contacts = contacts.index_select(1, self.kept)
+            arms = contacts - places.index_select(1, self.turned)
+            torques.index_add_(0, self.turned, cross(arms, both.index_select(1, self.turning_rows)))
+
+    def _touch(self, places: Tensor, rotations: Tensor) -> tuple[Touch, Tensor | None]:
+        """The nearest points of all pairs, and how deep below the rim solid boxes push from."""
+        chosen = places.index_select(1, self.rows)
+        a = chosen[:, : len(self.pairs)].split(self.count, dim=1)
+        b = chosen[:, len(self.pairs) :].split(self.count, dim=1)
+        touch = Touch([a[0]], [b[0]], [])
+        with_round, with_box = self._lines(a[1], b[3], rotations)
+        if self.count[Kind.LINE_ROUND]:
+            nearest = nearest_on(with_round, b[1])
+            touch.first.append(b[1])
+            touch.second.append(nearest)
+            touch.contacts.append(nearest)
+        if not self.boxes.bodies:
+            return touch, None
+        return touch, self._touch_boxes(touch, a, b, with_box, rotations)
+
+    def _lines(self, of_round: Tensor, of_boxes: Tensor, rotations: Tensor) -> tuple[Segments, Segments]:
+        """Lines that meet round bodies and lines that meet boxes."""
+        split = self.count[Kind.LINE_ROUND]
+        along = direction(rotations.index_select(0, self.line_rows))
+        return (
+            Segments(of_round, along[:, :split], self.half_line[:split]),
+            Segments(of_boxes, along[:, split:], self.half_line[split:]),
+        )
+
+    def _touch_boxes(
+        self, touch: Touch, a: Sequence[Tensor], b: Sequence[Tensor], lines: Segments, rotations: Tensor
+    ) -> Tensor:
+        centres = torch.cat((a[2], a[3]), dim=1)
+        # Boxes at rest (walls, the ground) keep their sides until a reset places them anew.
+        walls = self.boxes.now() if self.boxes.rest else self.boxes.at(centres, rotations.index_select(0, self.box_rows))
+        split = self.count[Kind.BOX_ROUND]
+        rim, other = [], []
+        if split:
+            rim.append(nearest_on_box(_part(walls, slice(0, split)), b[2]))
+            other.append(b[2])
+        if self.count[Kind.BOX_LINE]:
+            on_box, on_line = nearest_of_box_and_line(_part(walls, slice(split, None)), lines)
+            rim.append(on_box)
+            other.append(on_line)
+        surface, outside = torch.cat(rim, dim=1), torch.cat(other, dim=1)
+        inner, depth = self._inner(outside, surface, centres)
+        touch.first.extend((outside[:, :split], inner[:, split:]))
+        touch.second.extend((inner[:, :split], outside[:, split:]))
+        touch.contacts.extend((surface, outside[:, split:]))
+        shallow = depth.new_zeros(len(self.pairs) - depth.shape[0], depth.shape[1])
+        return torch.cat((shallow, depth))
+
+    def _inner(self, outside: Tensor, surface: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.any_solid:
+            return surface, surface.new_zeros(surface.shape[1:])
+        inner, depth = inner_point(outside, surface, centres)
+        if self.all_solid:
+            return inner, depth
+        return torch.where(self.solid, inner, surface), depth.masked_fill_(~self.solid, 0.0)
+
+
+def _part(walls: Segments, chosen: slice) -> Segments:
+    """The sides of some of the boxes."""
+    return Segments(walls.centre[:, :, chosen], walls.direction[:, :, chosen], walls.half[:, chosen])
+
+
+class Overlaps:
+    """Whether two bodies overlap, copy by copy, as VMAS tells it to rewards and ends."""
+
+    def __init__(self, a: Any, b: Any, pair: Pair, device: Any) -> None:
+        longer, shorter = (a, b) if pair.a == 0 else (b, a)
+        self.longer, self.shorter, self.kind = longer, shorter, pair.kind
+        self.thickness = need("vmas.simulator.utils", "vmas").LINE_MIN_DIST
+        if pair.kind >= Kind.BOX_ROUND:
+            self.boxes = Boxes([longer], device)
+        line = {Kind.LINE_ROUND: longer, Kind.BOX_LINE: shorter}.get(pair.kind)
+        if line is not None:
+            self.half = column([line.shape.length], device) / 2
+
+    def ask(self) -> Tensor:
+        longer, shorter = _place(self.longer), _place(self.shorter)
+        if self.kind is Kind.ROUND:
+            gap = length(longer - shorter) - self.longer.shape.radius - self.shorter.shape.radius
+            return (gap < 0)[0]
+        if self.kind is Kind.LINE_ROUND:
+            line = Segments(longer, direction(self.longer.state.rot.t()), self.half)
+            gap = length(shorter - nearest_on(line, shorter)) - self.thickness - self.shorter.shape.radius
+            return (gap < 0)[0]
+        if self.kind is Kind.BOX_LINE:
+            line = Segments(shorter, direction(self.shorter.state.rot.t()), self.half)
+            on_box, on_line = nearest_of_box_and_line(self.boxes.now(), line)
+            return (length(on_box - on_line) - self.thickness < 0)[0]
+        rim = nearest_on_box(self.boxes.now(), shorter)
+        inside = length(shorter - longer) < length(longer - rim)
+        return (inside | (length(shorter - rim) < self.shorter.shape.radius + self.thickness))[0]
+
+
+def _place(body: Any) -> Tensor:
+    return body.state.pos.t().unsqueeze(1)

@@ -1,0 +1,169 @@
+"""The geometry of contacts between round bodies, lines and boxes, for many pairs and copies in a few tensor calls.
+
+It gives the same bits as VMAS, which asks for the same operations on every number in the same order; only the number of calls
+is smaller. Vectors are planes, ``[2, ...]``: x and y of all pairs and copies lie apart, so a sum over the two axes is one
+addition. A length is the exception: torch rounds a norm over a contiguous last axis in a way of its own, so `length` asks
+for exactly that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+TINY = 1e-6
+"""Bodies nearer than this do not push each other: they have no direction."""
+NO_SPEED = 1e-8
+"""Stands for a length of 0 where it divides."""
+
+
+class Segments(NamedTuple):
+    """Straight lines: centre and unit direction ``[2, ...]``, half the length ``[..., 1]``."""
+
+    centre: Tensor
+    direction: Tensor
+    half: Tensor
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        along = self.half * self.direction
+        return self.centre + along, self.centre - along
+
+
+class Hardness(NamedTuple):
+    """How bodies push each other: the force per overlap, the softness of its beginning, and a 0 on their device."""
+
+    strength: float
+    margin: float
+    zero: Tensor
+
+
+def length(vectors: Tensor) -> Tensor:
+    """Euclidean lengths of ``[2, ...]``."""
+    return torch.linalg.vector_norm(vectors.movedim(0, -1).contiguous(), dim=-1)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    x, y = (a * b).unbind(0)
+    return x + y
+
+
+def cross(a: Tensor, b: Tensor) -> Tensor:
+    return a[0] * b[1] - a[1] * b[0]
+
+
+def direction(rotation: Tensor) -> Tensor:
+    return torch.stack((rotation.cos(), rotation.sin()))
+
+
+def sides(centre: Tensor, rotation: Tensor, half_length: Tensor, half_width: Tensor) -> Segments:
+    """The four sides of boxes, ``[2, 4, K, E]``: the two ends first, then the two long sides."""
+    along = direction(rotation)
+    across = direction(rotation + math.pi / 2)
+    to_end = along * half_length
+    to_side = across * half_width
+    centres = torch.stack((centre + to_end, centre - to_end, centre + to_side, centre - to_side), dim=1)
+    directions = torch.stack((across, across, along, along), dim=1)
+    halves = torch.stack((half_width, half_width, half_length, half_length))
+    return Segments(centres, directions, halves)
+
+
+def nearest_on(lines: Segments, point: Tensor) -> Tensor:
+    """The point of each line that is nearest to ``point``."""
+    shift = dot(lines.centre - point, lines.direction)
+    reach = torch.minimum(shift.abs(), lines.half)
+    return lines.centre - shift.sign().mul_(reach) * lines.direction
+
+
+def nearest_on_box(walls: Segments, point: Tensor) -> Tensor:
+    """The point of the rim of each box that is nearest to ``point`` ``[2, K, E]``."""
+    found = nearest_on(walls, point.unsqueeze(1))
+    distance = length(point.unsqueeze(1) - found)
+    return _nearest_of_four(distance, found)[1]
+
+
+def nearest_of_box_and_line(walls: Segments, lines: Segments) -> tuple[Tensor, Tensor]:
+    """The two points, one on the rim of each box and one on each line, that are nearest to each other; ``[2, K, E]``."""
+    wall_ends, line_ends = walls.ends(), lines.ends()
+    # Candidates are the ends of each side with what is nearest on the line, and the ends of the line with what is nearest
+    # on each side: [2, 4 candidates, 4 sides, K, E].
+    from_wall = torch.stack(wall_ends, dim=1)
+    from_line = torch.stack(line_ends, dim=1).unsqueeze(2)
+    on_line = nearest_on(_with_axes(lines, 2), from_wall)
+    on_wall = nearest_on(_with_axes(walls, 1), from_line)
+    of_box = torch.cat((from_wall, on_wall), dim=1)
+    of_line = torch.cat((on_line, from_line.expand_as(on_wall)), dim=1)
+    distance, both = _nearest_of_four(length(of_box - of_line), torch.cat((of_box, of_line)))
+    meets, where = _crossing(wall_ends, line_ends)
+    both = torch.where(meets, torch.cat((where, where)), both)
+    distance = distance.masked_fill_(meets, 0.0)
+    _, both = _nearest_of_four(distance, both)
+    return both[:2], both[2:]
+
+
+def _with_axes(lines: Segments, count: int) -> Segments:
+    """With axes of length 1 in front of the pairs."""
+    shape = (2, *(1,) * count, *lines.centre.shape[1:])
+    return Segments(lines.centre.view(shape), lines.direction.view(shape), lines.half)
+
+
+def _crossing(walls: tuple[Tensor, Tensor], lines: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Whether each side and the line cross, and where; parallel ones divide by 0, which is in no range."""
+    wall = walls[1] - walls[0]
+    line = (lines[1] - lines[0]).unsqueeze(1)
+    between = lines[0].unsqueeze(1) - walls[0]
+    shares = torch.stack((cross(between, line), cross(between, wall))) / cross(wall, line)
+    within = (shares >= 0) & (shares <= 1)
+    return within[0] & within[1], walls[0] + shares[0] * wall
+
+
+def _nearest_of_four(distance: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    """What has the smallest distance, along the first axis of ``distance`` and the second of ``points``; the first of equals."""
+    for _round in range(2):
+        second = distance[1::2] < distance[0::2]
+        points = torch.where(second, points[:, 1::2], points[:, 0::2])
+        distance = torch.where(second, distance[1::2], distance[0::2])
+    return distance[0], points[:, 0]
+
+
+def inner_point(outside: Tensor, surface: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a solid box pushes from, and how far that is below its surface: it lies behind the point of contact."""
+    inwards = surface - outside
+    gap = length(inwards)
+    depth = dot(inwards, centre - surface) / gap
+    behind = inwards / gap * depth
+    touching = gap == 0
+    behind = torch.where(touching, surface, behind)
+    return surface + behind, depth.masked_fill_(touching, 0.0).abs_()
+
+
+def push(first: Tensor, second: Tensor, reach: Tensor, hardness: Hardness, kinds: list[int]) -> Tensor:
+    """The force on ``first`` away from ``second`` where they are nearer than ``reach``: soft, as deep as they overlap.
+
+    ``kinds`` are the numbers of pairs that VMAS works out in one call."""
+    apart = first - second
+    distance = length(apart)
+    overlap = (reach - distance) / hardness.margin
+    # torch takes the last few numbers of a call one by one, which rounds logarithms otherwise: the same calls, the same bits.
+    parts = [torch.logaddexp(hardness.zero, part.t().contiguous()) for part in overlap.split(kinds) if len(part)]
+    depth = torch.cat(parts, dim=1).mul_(hardness.margin).t()
+    divisor = torch.where(distance > 0, distance, NO_SPEED)
+    force = apart.mul_(hardness.strength).div_(divisor).mul_(depth)
+    return force.masked_fill_((distance < TINY) | (distance > reach), 0.0)
+
+
+def friction(velocity: Tensor, most: Tensor, mass: Tensor, dt: float) -> Tensor:
+    """The force against a movement ``[axes, K, E]``; it never turns the movement round."""
+    speed = length(velocity)
+    resting = speed == 0
+    stopping = velocity.abs().div_(dt).mul_(mass)
+    force = -(velocity / speed.masked_fill_(resting, NO_SPEED)) * torch.minimum(most, stopping)
+    return force.masked_fill_(resting, 0.0)
+
+
+def with_at_most(vectors: Tensor, longest: float) -> Tensor:
+    """Vectors ``[axes, E]``, those that are longer than ``longest`` shortened to it."""
+    norm = length(vectors)
+    return torch.where(norm > longest, vectors / norm * longest, vectors)
