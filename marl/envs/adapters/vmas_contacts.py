@@ -1,7 +1,7 @@
 """Who pushes whom: the forces between touching bodies of a VMAS world, for all pairs and copies at once.
 
-The order of sums is VMAS's: round bodies, then lines with round ones, boxes with round ones, boxes with lines, each in the order
-of the bodies. So the bits are the same.
+The order of sums is VMAS's: round bodies, then lines with round ones, boxes with round ones, boxes with lines, each in
+the order of the bodies. So the bits are the same.
 """
 
 from __future__ import annotations
@@ -227,7 +227,9 @@ class Contacts:
     ) -> Tensor:
         centres = torch.cat((a[2], a[3]), dim=1)
         # Boxes at rest (walls, the ground) keep their sides until a reset places them anew.
-        walls = self.boxes.now() if self.boxes.rest else self.boxes.at(centres, rotations.index_select(0, self.box_rows))
+        walls = (
+            self.boxes.now() if self.boxes.rest else self.boxes.at(centres, rotations.index_select(0, self.box_rows))
+        )
         split = self.count[Kind.BOX_ROUND]
         rim, other = [], []
         if split:

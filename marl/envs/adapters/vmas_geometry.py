@@ -120,7 +120,7 @@ def _crossing(walls: tuple[Tensor, Tensor], lines: tuple[Tensor, Tensor]) -> tup
 
 
 def _nearest_of_four(distance: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """What has the smallest distance, along the first axis of ``distance`` and the second of ``points``; the first of equals."""
+    """The nearest along the first axis of ``distance``, which is the second of ``points``; the first of equals."""
     for _round in range(2):
         second = distance[1::2] < distance[0::2]
         points = torch.where(second, points[:, 1::2], points[:, 0::2])

@@ -237,7 +237,9 @@ class Plan:
         places = planes([state._pos for state in states])
         rotations = torch.stack([state._rot for state in states]).squeeze(-1)
         speeds = planes([states[row]._vel for row in self.moving]) if self.moving else places[:, :0]
-        spins = torch.stack([states[row]._ang_vel for row in self.turning]).squeeze(-1) if self.turning else rotations[:0]
+        spins = (
+            torch.stack([states[row]._ang_vel for row in self.turning]).squeeze(-1) if self.turning else rotations[:0]
+        )
         if any(tensor.dtype != torch.float32 for tensor in (places, rotations, speeds, spins)):
             return False
         for substep in range(self.world._substeps):

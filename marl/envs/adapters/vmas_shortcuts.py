@@ -1,4 +1,4 @@
-"""How an env of VMAS is played with less around the game itself; the numbers are those of ``Environment.step`` and ``reset_at``.
+"""An env of VMAS played with less around the game itself; the numbers are those of its ``step`` and ``reset_at``.
 
 Left out is what nobody reads here: infos, copies of observations that are copied into the arrays of a frame anyway, checks of
 actions that were just clipped, generators that the scenario does not draw from. Copies that end together are set back to zero
@@ -79,7 +79,9 @@ class Shortcuts:
     def observations(self, agents: Sequence[Sequence[int]], kinds: Sequence[AgentType]) -> list[Array]:
         """New arrays ``[E, agents of a kind, width]``; ``agents`` are VMAS's numbers of each kind's agents."""
         columns: list[Array] = [np.empty((self.env.num_envs, kind.size, kind.obs_width), np.float32) for kind in kinds]
-        place = {number: (column, i) for column, row in zip(columns, agents, strict=True) for i, number in enumerate(row)}
+        place = {
+            number: (column, i) for column, row in zip(columns, agents, strict=True) for i, number in enumerate(row)
+        }
         for number, agent in enumerate(self.env.agents):
             column, i = place[number]
             column[:, i] = flat(self.env.scenario.observation(agent), self.env.num_envs).numpy()
@@ -90,7 +92,9 @@ class Shortcuts:
         env = self.env
         env.world.reset(torch.tensor(env_ids))
         for env_id, seed in zip(env_ids, seeds, strict=True):
-            torch.default_generator.manual_seed(seed)  # `torch.manual_seed` also looks for other devices: 20 times as slow
+            torch.default_generator.manual_seed(
+                seed
+            )  # `torch.manual_seed` also looks for other devices: 20 times as slow
             if self.all_generators:
                 np.random.seed(seed)  # noqa: NPY002 - VMAS draws from the global one
                 random.seed(seed)
@@ -125,7 +129,7 @@ def deed_of(env: Any, agent: Any) -> Deed:
     speaks = env.world.dim_c > 0 and not agent.silent
     noisy = not isinstance(agent.action.u_noise, int | float) or agent.action.u_noise > 0
     if speaks or noisy or env.multidiscrete_actions:
-        return lambda actions: None
+        return lambda _actions: None
     if env.continuous_actions:
         return _continuous(env, agent)
     return _discrete(env, agent)
