@@ -38,6 +38,9 @@ class Kind(IntEnum):
     BOX_LINE = 3
 
 
+PUSHES_ROUND = (Kind.LINE_ROUND, Kind.BOX_ROUND)
+
+
 class Pair(NamedTuple):
     """Two bodies by their rows: what is longer comes first (a box, a line, a round body)."""
 
@@ -101,6 +104,13 @@ class Boxes:
         return self._sides
 
 
+class Pushed(NamedTuple):
+    """The row of a force and the body that it acts on."""
+
+    row: int
+    body: int
+
+
 class Touch(NamedTuple):
     """Nearest points of pairs: the force acts between ``first`` and ``second``, at ``contacts`` on the long bodies."""
 
@@ -146,41 +156,43 @@ class Contacts:
         """How near is touching: the radii, and half the thickness that VMAS gives to lines and rims."""
         thickness = need("vmas.simulator.utils", "vmas").LINE_MIN_DIST
         parts = []
-        for kind, count in zip(Kind, self.count, strict=True):
+        for kind in Kind:
             pairs = self.of_kind(kind)
-            if not count:
-                continue
-            if kind is Kind.BOX_LINE:
-                parts.append(torch.zeros(count, 1, device=self.device) + thickness)
-                continue
-            size = column([self.bodies[pair.b].shape.radius for pair in pairs], self.device)
+            # In float32 from the first sum on, as VMAS adds them: of two radii that of b is always there but for lines.
+            size = torch.zeros(len(pairs), 1, device=self.device)
+            if kind is not Kind.BOX_LINE:
+                size = column([self.bodies[pair.b].shape.radius for pair in pairs], self.device)
             if kind is Kind.ROUND:
-                parts.append(column([self.bodies[pair.a].shape.radius for pair in pairs], self.device) + size)
+                size = column([self.bodies[pair.a].shape.radius for pair in pairs], self.device) + size
             else:
-                parts.append(size + thickness)
+                size = size + thickness
+            parts.append(size)
         self.reach = torch.cat(parts)
 
     def _prepare_sums(self) -> None:
         """Rows of the forces on first and second, pair by pair, and the bodies that they move or turn."""
         many = len(self.pairs)
-        moved: list[tuple[int, int]] = []  # row of the force, body
+        moved: list[Pushed] = []
+        ends: list[Pushed] = []  # levers of what is longer, then those of lines that meet boxes
+        lines: list[Pushed] = []
         for row, pair in enumerate(self.pairs):
-            # A pair of a line or box with a round body pushes the round one "first".
-            turned = pair.kind in (Kind.LINE_ROUND, Kind.BOX_ROUND)
-            first, second = (pair.b, pair.a) if turned else (pair.a, pair.b)
-            moved += [(row, first), (many + row, second)]
-        movable = [(row, body) for row, body in moved if self.bodies[body].movable]
-        self.moving_rows = self._rows([row for row, _ in movable])
-        self.moved = self._rows([body for _, body in movable])
-        start = self.count[Kind.ROUND]
-        levers = [(many + row, self.pairs[row].a) for row in range(start, many - self.count[Kind.BOX_LINE])]
-        line_boxes = range(many - self.count[Kind.BOX_LINE], many)
-        levers += [(row, self.pairs[row].a) for row in line_boxes]
-        levers += [(many + row, self.pairs[row].b) for row in line_boxes]
-        kept = [i for i, (_, body) in enumerate(levers) if self.bodies[body].rotatable]
+            # A line or box pushes a round body, which is "first"; of two round bodies or a box and a line, a is.
+            on_first, on_second = row, many + row
+            a_row, b_row = (on_second, on_first) if pair.kind in PUSHES_ROUND else (on_first, on_second)
+            moved += [Pushed(a_row, pair.a), Pushed(b_row, pair.b)]
+            if pair.kind is not Kind.ROUND:
+                ends.append(Pushed(a_row, pair.a))
+            if pair.kind is Kind.BOX_LINE:
+                lines.append(Pushed(b_row, pair.b))
+        levers = ends + lines
+        movable = [pushed for pushed in moved if self.bodies[pushed.body].movable]
+        kept = [i for i, pushed in enumerate(levers) if self.bodies[pushed.body].rotatable]
         self.kept = None if len(kept) == len(levers) else self._rows(kept)
-        self.turning_rows = self._rows([levers[i][0] for i in kept])
-        self.turned = self._rows([levers[i][1] for i in kept])
+        self.moving_rows, self.moved = self._columns(movable)
+        self.turning_rows, self.turned = self._columns([levers[i] for i in kept])
+
+    def _columns(self, pushed: Sequence[Pushed]) -> tuple[Tensor, Tensor]:
+        return self._rows([each.row for each in pushed]), self._rows([each.body for each in pushed])
 
     def add(self, places: Tensor, rotations: Tensor, forces: Tensor, torques: Tensor) -> None:
         """Add the forces ``[2, bodies, E]`` and torques ``[bodies, E]`` of all contacts."""
