@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +39,7 @@ class Kind(IntEnum):
     BOX_LINE = 3
 
 
+place_of, rotation_of, version_of = attrgetter("state._pos"), attrgetter("state._rot"), attrgetter("_version")
 PUSHES_ROUND = (Kind.LINE_ROUND, Kind.BOX_ROUND)
 
 
@@ -66,6 +68,14 @@ def pair_of(bodies: Sequence[Any], a: int, b: int) -> Pair | None:
     return None
 
 
+def _firsts(pairs: Sequence[Pair]) -> list[int]:
+    return [pair.a for pair in pairs]
+
+
+def _seconds(pairs: Sequence[Pair]) -> list[int]:
+    return [pair.b for pair in pairs]
+
+
 def planes(tensors: Sequence[Tensor]) -> Tensor:
     """Vectors of bodies ``[E, 2]`` as ``[2, bodies, E]``."""
     return torch.stack(tuple(tensors)).permute(2, 0, 1).contiguous()
@@ -84,7 +94,8 @@ class Boxes:
         self.half_length = column([body.shape.length for body in bodies], device) / 2
         self.half_width = column([body.shape.width for body in bodies], device) / 2
         self.rest = not any(body.movable or body.rotatable for body in bodies)
-        self._seen: list[tuple[Tensor, int]] = []
+        self._tensors: list[Tensor] = []
+        self._versions: list[int] = []
         self._sides: Segments | None = None
 
     def at(self, centre: Tensor, rotation: Tensor) -> Segments:
@@ -92,15 +103,14 @@ class Boxes:
 
     def now(self) -> Segments:
         """Where VMAS has them: tensors that are the same objects and were not written to mean that nothing moved."""
-        seen = [(place, place._version) for body in self.bodies for place in (body.state.pos, body.state.rot)]
-        known = len(seen) == len(self._seen) and all(
-            new[0] is old[0] and new[1] == old[1] for new, old in zip(seen, self._seen, strict=True)
-        )
-        if self._sides is None or not known:
-            centre = planes([body.state.pos for body in self.bodies])
-            rotation = torch.stack([body.state.rot for body in self.bodies]).squeeze(-1)
-            self._sides = self.at(centre, rotation)
-            self._seen = seen
+        places = list(map(place_of, self.bodies))
+        rotations = list(map(rotation_of, self.bodies))
+        tensors = [*places, *rotations]
+        versions = list(map(version_of, tensors))
+        at_rest = versions == self._versions and all(map(is_, tensors, self._tensors))
+        if self._sides is None or not at_rest:
+            self._sides = self.at(planes(places), torch.stack(rotations).squeeze(-1))
+            self._tensors, self._versions = tensors, versions
         return self._sides
 
 
@@ -140,14 +150,13 @@ class Contacts:
         return torch.tensor(list(rows), dtype=torch.long, device=self.device)
 
     def _prepare_rows(self) -> None:
-        firsts = [pair.a for pair in self.pairs]
-        seconds = [pair.b for pair in self.pairs]
-        self.rows = self._rows(firsts + seconds)
-        boxed = [pair for pair in self.pairs if pair.kind >= Kind.BOX_ROUND]
-        lines = [pair.a for pair in self.of_kind(Kind.LINE_ROUND)] + [pair.b for pair in self.of_kind(Kind.BOX_LINE)]
-        self.line_rows, self.box_rows = self._rows(lines), self._rows([pair.a for pair in boxed])
+        self.rows = self._rows([*_firsts(self.pairs), *_seconds(self.pairs)])
+        lines = [*_firsts(self.of_kind(Kind.LINE_ROUND)), *_seconds(self.of_kind(Kind.BOX_LINE))]
+        self.line_rows = self._rows(lines)
         self.half_line = column([self.bodies[row].shape.length for row in lines], self.device) / 2
-        self.boxes = Boxes([self.bodies[pair.a] for pair in boxed], self.device)
+        boxes = [*_firsts(self.of_kind(Kind.BOX_ROUND)), *_firsts(self.of_kind(Kind.BOX_LINE))]
+        self.box_rows = self._rows(boxes)
+        self.boxes = Boxes([self.bodies[row] for row in boxes], self.device)
         solid = [not box.shape.hollow for box in self.boxes.bodies]
         self.solid = torch.tensor(solid, dtype=torch.bool, device=self.device).unsqueeze(1)
         self.any_solid, self.all_solid = any(solid), all(solid)
@@ -171,28 +180,33 @@ class Contacts:
 
     def _prepare_sums(self) -> None:
         """Rows of the forces on first and second, pair by pair, and the bodies that they move or turn."""
-        many = len(self.pairs)
         moved: list[Pushed] = []
-        ends: list[Pushed] = []  # levers of what is longer, then those of lines that meet boxes
+        levers: list[Pushed] = []
         lines: list[Pushed] = []
         for row, pair in enumerate(self.pairs):
-            # A line or box pushes a round body, which is "first"; of two round bodies or a box and a line, a is.
-            on_first, on_second = row, many + row
-            a_row, b_row = (on_second, on_first) if pair.kind in PUSHES_ROUND else (on_first, on_second)
-            moved += [Pushed(a_row, pair.a), Pushed(b_row, pair.b)]
+            on_a, on_b = self._pushed(row, pair)
+            moved += [on_a, on_b]
             if pair.kind is not Kind.ROUND:
-                ends.append(Pushed(a_row, pair.a))
+                levers.append(on_a)
             if pair.kind is Kind.BOX_LINE:
-                lines.append(Pushed(b_row, pair.b))
-        levers = ends + lines
-        movable = [pushed for pushed in moved if self.bodies[pushed.body].movable]
-        kept = [i for i, pushed in enumerate(levers) if self.bodies[pushed.body].rotatable]
-        self.kept = None if len(kept) == len(levers) else self._rows(kept)
-        self.moving_rows, self.moved = self._columns(movable)
-        self.turning_rows, self.turned = self._columns([levers[i] for i in kept])
+                lines.append(on_b)
+        levers += lines  # contacts come in this order, too: on what is longer, then on lines that meet boxes
+        _, self.moving_rows, self.moved = self._columns(moved, "movable")
+        self.kept, self.turning_rows, self.turned = self._columns(levers, "rotatable")
 
-    def _columns(self, pushed: Sequence[Pushed]) -> tuple[Tensor, Tensor]:
-        return self._rows([each.row for each in pushed]), self._rows([each.body for each in pushed])
+    def _columns(self, pushed: Sequence[Pushed], able: str) -> tuple[Tensor, Tensor, Tensor]:
+        """Of those that can move or turn: which they are, the rows of their forces, and the bodies."""
+        kept = [i for i, each in enumerate(pushed) if getattr(self.bodies[each.body], able)]
+        rows = [pushed[i].row for i in kept]
+        bodies = [pushed[i].body for i in kept]
+        return self._rows(kept), self._rows(rows), self._rows(bodies)
+
+    def _pushed(self, row: int, pair: Pair) -> tuple[Pushed, Pushed]:
+        """A line or box pushes a round body, which is "first"; of two round bodies, or a box and a line, a is."""
+        first, second = row, len(self.pairs) + row
+        if pair.kind in PUSHES_ROUND:
+            return Pushed(second, pair.a), Pushed(first, pair.b)
+        return Pushed(first, pair.a), Pushed(second, pair.b)
 
     def add(self, places: Tensor, rotations: Tensor, forces: Tensor, torques: Tensor) -> None:
         """Add the forces ``[2, bodies, E]`` and torques ``[bodies, E]`` of all contacts."""
@@ -203,17 +217,15 @@ class Contacts:
         both = torch.cat((force, -force), dim=1)
         forces.index_add_(1, self.moved, both.index_select(1, self.moving_rows))
         if len(self.turned):
-            contacts = torch.cat(touch.contacts, dim=1)
-            if self.kept is not None:
-                contacts = contacts.index_select(1, self.kept)
+            contacts = torch.cat(touch.contacts, dim=1).index_select(1, self.kept)
             arms = contacts - places.index_select(1, self.turned)
             torques.index_add_(0, self.turned, cross(arms, both.index_select(1, self.turning_rows)))
 
     def _touch(self, places: Tensor, rotations: Tensor) -> tuple[Touch, Tensor | None]:
         """The nearest points of all pairs, and how deep below the rim solid boxes push from."""
         chosen = places.index_select(1, self.rows)
-        a = chosen[:, : len(self.pairs)].split(self.count, dim=1)
-        b = chosen[:, len(self.pairs) :].split(self.count, dim=1)
+        a = torch.split_with_sizes(chosen[:, : len(self.pairs)], self.count, dim=1)
+        b = torch.split_with_sizes(chosen[:, len(self.pairs) :], self.count, dim=1)
         touch = Touch([a[0]], [b[0]], [])
         with_round, with_box = self._lines(a[1], b[3], rotations)
         if self.count[Kind.LINE_ROUND]:
@@ -288,21 +300,29 @@ class Overlaps:
 
     def ask(self) -> Tensor:
         longer, shorter = _place(self.longer), _place(self.shorter)
+        if self.kind is Kind.BOX_ROUND:
+            return self._in_box(longer, shorter)
         if self.kind is Kind.ROUND:
             gap = length(longer - shorter) - self.longer.shape.radius - self.shorter.shape.radius
-            return (gap < 0)[0]
-        if self.kind is Kind.LINE_ROUND:
+        elif self.kind is Kind.LINE_ROUND:
             line = Segments(longer, direction(self.longer.state.rot.t()), self.half)
             gap = length(shorter - nearest_on(line, shorter)) - self.thickness - self.shorter.shape.radius
-            return (gap < 0)[0]
-        if self.kind is Kind.BOX_LINE:
+        else:
             line = Segments(shorter, direction(self.shorter.state.rot.t()), self.half)
             on_box, on_line = nearest_of_box_and_line(self.boxes.now(), line)
-            return (length(on_box - on_line) - self.thickness < 0)[0]
-        rim = nearest_on_box(self.boxes.now(), shorter)
-        inside = length(shorter - longer) < length(longer - rim)
-        return (inside | (length(shorter - rim) < self.shorter.shape.radius + self.thickness))[0]
+            gap = length(on_box - on_line) - self.thickness
+        overlaps: Tensor = gap[0] < 0
+        return overlaps
+
+    def _in_box(self, box: Tensor, body: Tensor) -> Tensor:
+        """A round body overlaps a box that it touches, and one that it is nearer to than the rim is."""
+        rim = nearest_on_box(self.boxes.now(), body)
+        inside = length(body - box) < length(box - rim)
+        touches = length(body - rim) < self.shorter.shape.radius + self.thickness
+        overlaps: Tensor = (inside | touches)[0]
+        return overlaps
 
 
 def _place(body: Any) -> Tensor:
-    return body.state.pos.t().unsqueeze(1)
+    place: Tensor = body.state.pos.t().unsqueeze(1)
+    return place

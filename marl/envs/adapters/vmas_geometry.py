@@ -42,7 +42,8 @@ class Hardness(NamedTuple):
 
 def length(vectors: Tensor) -> Tensor:
     """Euclidean lengths of ``[2, ...]``."""
-    return torch.linalg.vector_norm(vectors.movedim(0, -1).contiguous(), dim=-1)
+    norm: Tensor = torch.linalg.vector_norm(vectors.movedim(0, -1).contiguous(), dim=-1)
+    return norm
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
@@ -147,7 +148,9 @@ def push(first: Tensor, second: Tensor, reach: Tensor, hardness: Hardness, kinds
     distance = length(apart)
     overlap = (reach - distance) / hardness.margin
     # torch takes the last few numbers of a call one by one, which rounds logarithms otherwise: the same calls, the same bits.
-    parts = [torch.logaddexp(hardness.zero, part.t().contiguous()) for part in overlap.split(kinds) if len(part)]
+    parts = []
+    for part in torch.split_with_sizes(overlap, kinds):
+        parts.append(torch.logaddexp(hardness.zero, part.t().contiguous()))
     depth = torch.cat(parts, dim=1).mul_(hardness.margin).t()
     divisor = torch.where(distance > 0, distance, NO_SPEED)
     force = apart.mul_(hardness.strength).div_(divisor).mul_(depth)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from itertools import combinations
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,6 +55,8 @@ facts_of_body = attrgetter(
     "_v_range",
 )
 facts_of_agent = attrgetter("_max_f", "_f_range", "_max_t", "_t_range")
+place_of, speed_of = attrgetter("state._pos"), attrgetter("state._vel")
+rotation_of, spin_of = attrgetter("state._rot"), attrgetter("state._ang_vel")
 
 
 def is_proven() -> bool:
@@ -134,11 +136,15 @@ def may_touch(bodies: Sequence[Any]) -> list[tuple[int, int]]:
     """Pairs of which one at least can move; whether they let each other through may still change."""
     pairs = []
     for a, b in combinations(range(len(bodies)), 2):
-        one, two = bodies[a], bodies[b]
-        moves = one.movable or one.rotatable or two.movable or two.rotatable
-        if one.collide and two.collide and moves:
+        if not (bodies[a].collide and bodies[b].collide):
+            continue
+        if _can_move(bodies[a]) or _can_move(bodies[b]):
             pairs.append((a, b))
     return pairs
+
+
+def _can_move(body: Any) -> bool:
+    return bool(body.movable or body.rotatable)
 
 
 class Near:
@@ -179,6 +185,14 @@ def _filters_of_vmas() -> list[Callable[[Any], bool]]:
     return [inspect.signature(each.__init__).parameters["collision_filter"].default for each in classes]
 
 
+class Rub(NamedTuple):
+    """Friction: rows of those that rub, the most that it can be, and their mass ``[K, 1]``."""
+
+    rows: Tensor
+    most: Tensor
+    mass: Tensor
+
+
 class Plan:
     """One world's step over stacked bodies: places ``[2, bodies, E]``, rotations ``[bodies, E]``."""
 
@@ -188,72 +202,82 @@ class Plan:
         self.device = world.device
         self.near = Near(self.bodies, self.device)
         self.contacts: dict[tuple[bool, ...], Contacts | None] = {}
-        self.moving = [row for row, body in enumerate(self.bodies) if body.movable]
-        self.turning = [row for row, body in enumerate(self.bodies) if body.rotatable]
+        self.moving = self._rows_of("movable")
+        self.turning = self._rows_of("rotatable")
+        self.movers = movers = [self.bodies[row] for row in self.moving]
+        self.turners = turners = [self.bodies[row] for row in self.turning]
         self.moving_rows = torch.tensor(self.moving, dtype=torch.long, device=self.device)
         self.turning_rows = torch.tensor(self.turning, dtype=torch.long, device=self.device)
-        movers, turners = self._chosen(self.moving), self._chosen(self.turning)
         self.mass = column([body.mass for body in movers], self.device)
         self.inertia = column([body.moment_of_inertia for body in turners], self.device)
-        self.keep_speed = column([self._kept(body) for body in movers], self.device)
-        self.keep_spin = column([self._kept(body) for body in turners], self.device)
+        self.keep_speed = column(list(map(self._kept, movers)), self.device)
+        self.keep_spin = column(list(map(self._kept, turners)), self.device)
         self.gravity = self._gravity()
         self.rub = self._friction(movers, "linear_friction", self.mass)
         self.rub_spin = self._friction(turners, "angular_friction", self.inertia)
 
-    def _chosen(self, rows: Sequence[int]) -> list[Any]:
-        return [self.bodies[row] for row in rows]
+    def _rows_of(self, able: str) -> list[int]:
+        return [row for row, body in enumerate(self.bodies) if getattr(body, able)]
 
     def _kept(self, body: Any) -> float:
         """The share of its speed that a body has left after a step."""
-        return 1 - (self.world._drag if body.drag is None else body.drag)
+        drag: float = self.world._drag if body.drag is None else body.drag
+        return 1 - drag
 
     def _gravity(self) -> Tensor | None:
-        gravity = self.world._gravity
+        gravity: Tensor = self.world._gravity
         if bool((gravity == 0.0).all()):
             return None
         return gravity.view(2, 1, 1) * column([body.mass for body in self.bodies], self.device)
 
-    def _friction(self, bodies: Sequence[Any], name: str, mass: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Rows of those that rub among ``bodies``, the most that it can be, and their mass."""
+    def _friction(self, bodies: Sequence[Any], name: str, mass: Tensor) -> Rub | None:
+        """What rubs among ``bodies``: by a share of their own, or the world's if there is one."""
         everywhere = getattr(self.world, f"_{name}")
-        shares = []
+        shares: dict[int, float] = {}
         for row, body in enumerate(bodies):
             own = getattr(body, name)
-            share = everywhere if own is None else own
-            if own is not None or everywhere > 0:
-                shares.append((row, share))
+            if own is not None:
+                shares[row] = own
+            elif everywhere > 0:
+                shares[row] = everywhere
         if not shares:
             return None
-        rows = torch.tensor([row for row, _ in shares], dtype=torch.long, device=self.device)
+        rows = torch.tensor(list(shares), dtype=torch.long, device=self.device)
         masses = mass.index_select(0, rows)
-        return rows, column([share for _, share in shares], self.device) * masses, masses
+        return Rub(rows, column(list(shares.values()), self.device) * masses, masses)
 
     # -- a step ----------------------------------------------------------------------------------------------------
 
     def play(self) -> bool:
         """One step of the world; False, and nothing done, if its numbers are not of the usual kind."""
-        states = [body.state for body in self.bodies]
-        places = planes([state._pos for state in states])
-        rotations = torch.stack([state._rot for state in states]).squeeze(-1)
-        speeds = planes([states[row]._vel for row in self.moving]) if self.moving else places[:, :0]
-        spins = (
-            torch.stack([states[row]._ang_vel for row in self.turning]).squeeze(-1) if self.turning else rotations[:0]
-        )
-        if any(tensor.dtype != torch.float32 for tensor in (places, rotations, speeds, spins)):
+        now = self._read()
+        if any(tensor.dtype != torch.float32 for tensor in now):
             return False
+        places, rotations, speeds, spins = now
+        dt = self.world._sub_dt
         for substep in range(self.world._substeps):
             forces, torques = self._forces(places, rotations, speeds, spins)
             if substep == 0:
                 speeds, spins = speeds * self.keep_speed, spins * self.keep_spin
-            speeds = self._hold(speeds + forces / self.mass * self.world._sub_dt)
-            spins = spins + torques / self.inertia * self.world._sub_dt
+            speeds = self._hold(speeds + forces / self.mass * dt)
+            spins = spins + torques / self.inertia * dt
             places = places.index_copy(1, self.moving_rows, self._moved(places, speeds))
-            turned = rotations.index_select(0, self.turning_rows) + spins * self.world._sub_dt
+            turned = rotations.index_select(0, self.turning_rows) + spins * dt
             rotations = rotations.index_copy(0, self.turning_rows, turned)
         self._write(places, rotations, speeds, spins)
         self._speak()
         return True
+
+    def _read(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Places and rotations of all bodies, speeds of those that move, spins of those that turn."""
+        places = planes(list(map(place_of, self.bodies)))
+        rotations = torch.stack(list(map(rotation_of, self.bodies))).squeeze(-1)
+        speeds, spins = places[:, :0], rotations[:0]
+        if self.movers:
+            speeds = planes(list(map(speed_of, self.movers)))
+        if self.turners:
+            spins = torch.stack(list(map(spin_of, self.turners))).squeeze(-1)
+        return places, rotations, speeds, spins
 
     def _forces(self, places: Tensor, rotations: Tensor, speeds: Tensor, spins: Tensor) -> tuple[Tensor, Tensor]:
         """Forces on those that move and torques on those that turn."""
@@ -261,13 +285,12 @@ class Plan:
         torques = torch.zeros_like(rotations)
         self._act(forces, torques)
         if self.rub is not None:
-            rows, most, mass = self.rub
-            rubbing = friction(speeds.index_select(1, rows), most, mass, self.world._sub_dt)
-            forces.index_add_(1, self.moving_rows.index_select(0, rows), rubbing)
+            rubbing = friction(speeds.index_select(1, self.rub.rows), self.rub.most, self.rub.mass, self.world._sub_dt)
+            forces.index_add_(1, self.moving_rows.index_select(0, self.rub.rows), rubbing)
         if self.rub_spin is not None:
-            rows, most, mass = self.rub_spin
-            rubbing = friction(spins.index_select(0, rows).unsqueeze(0), most, mass, self.world._sub_dt)
-            torques.index_add_(0, self.turning_rows.index_select(0, rows), rubbing[0])
+            turning = spins.index_select(0, self.rub_spin.rows).unsqueeze(0)
+            rubbing = friction(turning, self.rub_spin.most, self.rub_spin.mass, self.world._sub_dt)
+            torques.index_add_(0, self.turning_rows.index_select(0, self.rub_spin.rows), rubbing[0])
         if self.gravity is not None:
             forces += self.gravity
         contacts = self._contacts(self.near.find(places))
@@ -299,8 +322,7 @@ class Plan:
         return self.contacts[near]
 
     def _hold(self, speeds: Tensor) -> Tensor:
-        for i, row in enumerate(self.moving):
-            body = self.bodies[row]
+        for i, body in enumerate(self.movers):
             if body.max_speed is not None:
                 speeds[:, i] = with_at_most(speeds[:, i], body.max_speed)
             if body.v_range is not None:
@@ -308,7 +330,7 @@ class Plan:
         return speeds
 
     def _moved(self, places: Tensor, speeds: Tensor) -> Tensor:
-        moved = places.index_select(1, self.moving_rows) + speeds * self.world._sub_dt
+        moved: Tensor = places.index_select(1, self.moving_rows) + speeds * self.world._sub_dt
         for axis, rim in enumerate((self.world._x_semidim, self.world._y_semidim)):
             if rim is not None:
                 moved[axis].clamp_(-rim, rim)
@@ -319,13 +341,11 @@ class Plan:
         # Contiguous for each body: torch rounds norms over other layouts in another way.
         new_places = places.permute(1, 2, 0).contiguous().unbind(0)
         new_speeds = speeds.permute(1, 2, 0).contiguous().unbind(0)
-        for i, row in enumerate(self.moving):
-            state = self.bodies[row].state
-            state._pos, state._vel = new_places[row], new_speeds[i]
+        for row, body, speed in zip(self.moving, self.movers, new_speeds, strict=True):
+            body.state._pos, body.state._vel = new_places[row], speed
         new_rotations, new_spins = rotations.unsqueeze(-1).unbind(0), spins.unsqueeze(-1).unbind(0)
-        for i, row in enumerate(self.turning):
-            state = self.bodies[row].state
-            state._rot, state._ang_vel = new_rotations[row], new_spins[i]
+        for row, body, spin in zip(self.turning, self.turners, new_spins, strict=True):
+            body.state._rot, body.state._ang_vel = new_rotations[row], spin
 
     def _speak(self) -> None:
         if self.world._dim_c > 0:
