@@ -74,55 +74,42 @@ def draw(env: VmasEnv, rng: np.random.Generator) -> list[np.ndarray]:
     return columns
 
 
-class Watched:
-    """An env whose steps and resets are timed."""
+def watch_envs() -> dict[bool, float]:
+    """CPU seconds in the steps and resets of all envs from now on, by whether they are played plainly."""
+    spent = {True: 0.0, False: 0.0}
 
-    def __init__(self, env: VmasEnv) -> None:
-        self.spent = 0.0
-        for name in ("step", "reset"):
-            setattr(env, name, self._timed(getattr(env, name)))
+    def watch(name: str) -> None:
+        call = getattr(VmasEnv, name)
 
-    def _timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any) -> Any:
-            spent, answer = seconds(partial(call, *arguments))
-            self.spent += spent
+        def timed(env: VmasEnv, *arguments: Any) -> Any:
+            took, answer = seconds(partial(call, env, *arguments))
+            spent[env.config.plain] += took
             return answer
 
-        return timed
+        setattr(VmasEnv, name, timed)
+
+    watch("step")
+    watch("reset")
+    return spent
 
 
 def train(scenario: str, copies: int, rounds: int) -> dict[str, tuple[float, float]]:
     """CPU seconds of an iteration and of the env in it, the best of ``rounds``, both ways in turn."""
+    spent = watch_envs()
     trainers: dict[str, Trainer] = {}
-    watched: dict[str, Watched] = {}
     for way, keys in WAYS.items():
         config = {"num_envs_per_worker": copies, "train_batch_size": copies * 100, "env_config": keys, "seed": 0}
         config |= {"sgd_minibatch_size": 4000, "evaluation": {"interval": 0}}
         trainers[way] = Trainer("mappo", env=f"vmas:{scenario}", config=config)
-        watched[way] = Watched(find_env(trainers[way]))
     best = dict.fromkeys(WAYS, (float("inf"), 0.0))
     for _ in range(rounds):
         for way, trainer in trainers.items():
-            watched[way].spent = 0.0
+            spent.update({True: 0.0, False: 0.0})
             whole, _ = seconds(trainer.train)
-            best[way] = min(best[way], (whole, watched[way].spent))
+            best[way] = min(best[way], (whole, sum(spent.values())))
     for trainer in trainers.values():
         trainer.close()
     return best
-
-
-def find_env(root: object) -> VmasEnv:
-    """The VMAS env somewhere below a trainer's workers."""
-    waiting, seen = [root], set()
-    while waiting:
-        found = waiting.pop(0)
-        if isinstance(found, VmasEnv):
-            return found
-        if id(found) in seen or not (hasattr(found, "__dict__") or isinstance(found, list | tuple)):
-            continue
-        seen.add(id(found))
-        waiting += vars(found).values() if hasattr(found, "__dict__") else found
-    raise SystemExit("the trainer plays no VMAS env in this process")
 
 
 def main() -> None:
