@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -96,20 +97,21 @@ def watch_envs() -> dict[bool, float]:
 def train(scenario: str, copies: int, rounds: int) -> dict[str, tuple[float, float]]:
     """CPU seconds of an iteration and of the env in it, the best of ``rounds``, both ways in turn."""
     spent = watch_envs()
-    trainers: dict[str, Trainer] = {}
-    for way, keys in WAYS.items():
-        config = {"num_envs_per_worker": copies, "train_batch_size": copies * 100, "env_config": keys, "seed": 0}
-        config |= {"sgd_minibatch_size": 4000, "evaluation": {"interval": 0}}
-        trainers[way] = Trainer("mappo", env=f"vmas:{scenario}", config=config)
     best = dict.fromkeys(WAYS, (float("inf"), 0.0))
-    for _ in range(rounds):
-        for way, trainer in trainers.items():
-            spent.update({True: 0.0, False: 0.0})
-            whole, _ = seconds(trainer.train)
-            best[way] = min(best[way], (whole, sum(spent.values())))
-    for trainer in trainers.values():
-        trainer.close()
+    with ExitStack() as stack:
+        trainers = {way: stack.enter_context(mappo(scenario, copies, keys)) for way, keys in WAYS.items()}
+        for _ in range(rounds):
+            for way, trainer in trainers.items():
+                spent.update({True: 0.0, False: 0.0})
+                whole, _ = seconds(trainer.train)
+                best[way] = min(best[way], (whole, sum(spent.values())))
     return best
+
+
+def mappo(scenario: str, copies: int, env_config: dict[str, Any]) -> Trainer:
+    config = {"num_envs_per_worker": copies, "train_batch_size": copies * 100, "env_config": env_config, "seed": 0}
+    config |= {"sgd_minibatch_size": 4000, "evaluation": {"interval": 0}}
+    return Trainer("mappo", env=f"vmas:{scenario}", config=config)
 
 
 def main() -> None:
