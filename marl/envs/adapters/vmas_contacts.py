@@ -17,6 +17,7 @@ from torch import Tensor
 from marl.envs.adapters.optional import need
 from marl.envs.adapters.vmas_geometry import (
     Hardness,
+    Rims,
     Segments,
     cross,
     direction,
@@ -96,22 +97,22 @@ class Boxes:
         self.rest = not any(body.movable or body.rotatable for body in bodies)
         self._tensors: list[Tensor] = []
         self._versions: list[int] = []
-        self._sides: Segments | None = None
+        self._rims: Rims | None = None
 
-    def at(self, centre: Tensor, rotation: Tensor) -> Segments:
+    def at(self, centre: Tensor, rotation: Tensor) -> Rims:
         return sides(centre, rotation, self.half_length, self.half_width)
 
-    def now(self) -> Segments:
+    def now(self) -> Rims:
         """Where VMAS has them: tensors that are the same objects and were not written to mean that nothing moved."""
         places = list(map(place_of, self.bodies))
         rotations = list(map(rotation_of, self.bodies))
         tensors = [*places, *rotations]
         versions = list(map(version_of, tensors))
         at_rest = versions == self._versions and all(map(is_, tensors, self._tensors))
-        if self._sides is None or not at_rest:
-            self._sides = self.at(planes(places), torch.stack(rotations).squeeze(-1))
+        if self._rims is None or not at_rest:
+            self._rims = self.at(planes(places), torch.stack(rotations).squeeze(-1))
             self._tensors, self._versions = tensors, versions
-        return self._sides
+        return self._rims
 
 
 class Pushed(NamedTuple):
@@ -156,8 +157,11 @@ class Contacts:
         self.half_line = column([self.bodies[row].shape.length for row in lines], self.device) / 2
         boxes = [*_firsts(self.of_kind(Kind.BOX_ROUND)), *_firsts(self.of_kind(Kind.BOX_LINE))]
         self.box_rows = self._rows(boxes)
-        self.boxes = Boxes([self.bodies[row] for row in boxes], self.device)
-        solid = [not box.shape.hollow for box in self.boxes.bodies]
+        bodies = [self.bodies[row] for row in boxes]
+        split = self.count[Kind.BOX_ROUND]
+        self.boxes_of_round = Boxes(bodies[:split], self.device)
+        self.boxes_of_lines = Boxes(bodies[split:], self.device)
+        solid = [not box.shape.hollow for box in bodies]
         self.solid = torch.tensor(solid, dtype=torch.bool, device=self.device).unsqueeze(1)
         self.any_solid, self.all_solid = any(solid), all(solid)
 
@@ -233,7 +237,7 @@ class Contacts:
             touch.first.append(b[1])
             touch.second.append(nearest)
             touch.contacts.append(nearest)
-        if not self.boxes.bodies:
+        if not len(self.box_rows):
             return touch, None
         return touch, self._touch_boxes(touch, a, b, with_box, rotations)
 
@@ -249,20 +253,17 @@ class Contacts:
     def _touch_boxes(
         self, touch: Touch, a: Sequence[Tensor], b: Sequence[Tensor], lines: Segments, rotations: Tensor
     ) -> Tensor:
-        centres = torch.cat((a[2], a[3]), dim=1)
-        # Boxes at rest (walls, the ground) keep their sides until a reset places them anew.
-        walls = (
-            self.boxes.now() if self.boxes.rest else self.boxes.at(centres, rotations.index_select(0, self.box_rows))
-        )
         split = self.count[Kind.BOX_ROUND]
         rim, other = [], []
         if split:
-            rim.append(nearest_on_box(_part(walls, slice(0, split)), b[2]))
+            rim.append(nearest_on_box(self._rims(self.boxes_of_round, a[2], rotations, slice(0, split)), b[2]))
             other.append(b[2])
         if self.count[Kind.BOX_LINE]:
-            on_box, on_line = nearest_of_box_and_line(_part(walls, slice(split, None)), lines)
+            rims = self._rims(self.boxes_of_lines, a[3], rotations, slice(split, None))
+            on_box, on_line = nearest_of_box_and_line(rims, lines)
             rim.append(on_box)
             other.append(on_line)
+        centres = torch.cat((a[2], a[3]), dim=1)
         surface, outside = torch.cat(rim, dim=1), torch.cat(other, dim=1)
         inner, depth = self._inner(outside, surface, centres)
         touch.first.extend((outside[:, :split], inner[:, split:]))
@@ -271,6 +272,12 @@ class Contacts:
         shallow = depth.new_zeros(len(self.pairs) - depth.shape[0], depth.shape[1])
         return torch.cat((shallow, depth))
 
+    def _rims(self, boxes: Boxes, centres: Tensor, rotations: Tensor, rows: slice) -> Rims:
+        """Boxes at rest (walls, the ground) keep their sides until a reset places them anew."""
+        if boxes.rest:
+            return boxes.now()
+        return boxes.at(centres, rotations.index_select(0, self.box_rows[rows]))
+
     def _inner(self, outside: Tensor, surface: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
         if not self.any_solid:
             return surface, surface.new_zeros(surface.shape[1:])
@@ -278,11 +285,6 @@ class Contacts:
         if self.all_solid:
             return inner, depth
         return torch.where(self.solid, inner, surface), depth.masked_fill_(~self.solid, 0.0)
-
-
-def _part(walls: Segments, chosen: slice) -> Segments:
-    """The sides of some of the boxes."""
-    return Segments(walls.centre[:, :, chosen], walls.direction[:, :, chosen], walls.half[:, chosen])
 
 
 class Overlaps:

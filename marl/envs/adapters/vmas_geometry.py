@@ -9,6 +9,7 @@ for exactly that.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -52,15 +53,33 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:
-    return a[0] * b[1] - a[1] * b[0]
+    (ax, ay), (bx, by) = a.unbind(0), b.unbind(0)
+    return ax * by - ay * bx
 
 
 def direction(rotation: Tensor) -> Tensor:
     return torch.stack((rotation.cos(), rotation.sin()))
 
 
-def sides(centre: Tensor, rotation: Tensor, half_length: Tensor, half_width: Tensor) -> Segments:
-    """The four sides of boxes, ``[2, 4, K, E]``: the two ends first, then the two long sides."""
+class Rims:
+    """The four sides of boxes, ``[2, 4, K, E]``, and what only lines ask of them."""
+
+    def __init__(self, walls: Segments) -> None:
+        self.walls = walls
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """``[2, 2 ends, 4, K, E]``."""
+        return torch.stack(self.walls.ends(), dim=1)
+
+    @cached_property
+    def along(self) -> Tensor:
+        """From the one end of each side to the other."""
+        return self.ends[:, 1] - self.ends[:, 0]
+
+
+def sides(centre: Tensor, rotation: Tensor, half_length: Tensor, half_width: Tensor) -> Rims:
+    """The four sides of boxes: the two ends first, then the two long sides."""
     along = direction(rotation)
     across = direction(rotation + math.pi / 2)
     to_end = along * half_length
@@ -68,7 +87,7 @@ def sides(centre: Tensor, rotation: Tensor, half_length: Tensor, half_width: Ten
     centres = torch.stack((centre + to_end, centre - to_end, centre + to_side, centre - to_side), dim=1)
     directions = torch.stack((across, across, along, along), dim=1)
     halves = torch.stack((half_width, half_width, half_length, half_length))
-    return Segments(centres, directions, halves)
+    return Rims(Segments(centres, directions, halves))
 
 
 def nearest_on(lines: Segments, point: Tensor) -> Tensor:
@@ -78,30 +97,30 @@ def nearest_on(lines: Segments, point: Tensor) -> Tensor:
     return lines.centre - shift.sign().mul_(reach) * lines.direction
 
 
-def nearest_on_box(walls: Segments, point: Tensor) -> Tensor:
+def nearest_on_box(rims: Rims, point: Tensor) -> Tensor:
     """The point of the rim of each box that is nearest to ``point`` ``[2, K, E]``."""
-    found = nearest_on(walls, point.unsqueeze(1))
-    distance = length(point.unsqueeze(1) - found)
-    return _nearest_of_four(distance, found)[1]
+    point = point.unsqueeze(1)
+    found = nearest_on(rims.walls, point)
+    return _nearest(length(point - found), found)[1]
 
 
-def nearest_of_box_and_line(walls: Segments, lines: Segments) -> tuple[Tensor, Tensor]:
+def nearest_of_box_and_line(rims: Rims, lines: Segments) -> tuple[Tensor, Tensor]:
     """The two points, one on the rim of each box and one on each line, that are nearest to each other; ``[2, K, E]``."""
-    wall_ends, line_ends = walls.ends(), lines.ends()
+    one_end, other_end = lines.ends()
     # Candidates are the ends of each side with what is nearest on the line, and the ends of the line with what is nearest
     # on each side: [2, 4 candidates, 4 sides, K, E].
-    from_wall = torch.stack(wall_ends, dim=1)
-    from_line = torch.stack(line_ends, dim=1).unsqueeze(2)
+    from_wall = rims.ends
+    from_line = torch.stack((one_end, other_end), dim=1).unsqueeze(2)
     on_line = nearest_on(_with_axes(lines, 2), from_wall)
-    on_wall = nearest_on(_with_axes(walls, 1), from_line)
+    on_wall = nearest_on(_with_axes(rims.walls, 1), from_line)
     of_box = torch.cat((from_wall, on_wall), dim=1)
     of_line = torch.cat((on_line, from_line.expand_as(on_wall)), dim=1)
-    distance, both = _nearest_of_four(length(of_box - of_line), torch.cat((of_box, of_line)))
-    meets, where = _crossing(wall_ends, line_ends)
-    both = torch.where(meets, torch.cat((where, where)), both)
-    distance = distance.masked_fill_(meets, 0.0)
-    _, both = _nearest_of_four(distance, both)
-    return both[:2], both[2:]
+    distance, both = _nearest(length(of_box - of_line), torch.cat((of_box, of_line)))
+    meets, where = _crossing(rims, one_end.unsqueeze(1), (other_end - one_end).unsqueeze(1))
+    both = torch.where(meets, where.repeat(2, 1, 1, 1), both)
+    _, both = _nearest(distance.masked_fill_(meets, 0.0), both)
+    on_box, on_line = both.split_with_sizes((2, 2))
+    return on_box, on_line
 
 
 def _with_axes(lines: Segments, count: int) -> Segments:
@@ -110,23 +129,23 @@ def _with_axes(lines: Segments, count: int) -> Segments:
     return Segments(lines.centre.view(shape), lines.direction.view(shape), lines.half)
 
 
-def _crossing(walls: tuple[Tensor, Tensor], lines: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _crossing(rims: Rims, begin: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
     """Whether each side and the line cross, and where; parallel ones divide by 0, which is in no range."""
-    wall = walls[1] - walls[0]
-    line = (lines[1] - lines[0]).unsqueeze(1)
-    between = lines[0].unsqueeze(1) - walls[0]
-    shares = torch.stack((cross(between, line), cross(between, wall))) / cross(wall, line)
-    within = (shares >= 0) & (shares <= 1)
-    return within[0] & within[1], walls[0] + shares[0] * wall
+    corner = rims.ends[:, 0]
+    between = begin - corner
+    shares = torch.stack((cross(between, line), cross(between, rims.along))) / cross(rims.along, line)
+    of_wall, of_line = ((shares >= 0) & (shares <= 1)).unbind(0)
+    return of_wall & of_line, corner + shares[0] * rims.along
 
 
-def _nearest_of_four(distance: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+def _nearest(distance: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest along the first axis of ``distance``, which is the second of ``points``; the first of equals."""
-    for _round in range(2):
-        second = distance[1::2] < distance[0::2]
-        points = torch.where(second, points[:, 1::2], points[:, 0::2])
-        distance = torch.where(second, distance[1::2], distance[0::2])
-    return distance[0], points[:, 0]
+    (least, *others), (found, *places) = distance.unbind(0), points.unbind(1)
+    for other, place in zip(others, places, strict=True):
+        nearer = other < least
+        found = torch.where(nearer, place, found)
+        least = torch.where(nearer, other, least)
+    return least, found
 
 
 def inner_point(outside: Tensor, surface: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
