@@ -143,11 +143,13 @@ def test_actions_that_vmas_refuses_are_refused(continuous: bool, wrong: float) -
 
 
 def test_nearest_points_of_a_box_and_a_line() -> None:
-    box = sides(*(torch.tensor(v, dtype=torch.float32) for v in ([[[0.0]], [[0.0]]], [[0.0]], [[2.0]], [[1.0]])))
-    across = Segments(torch.tensor([[[0.5]], [[0.5]]]), torch.tensor([[[0.0]], [[1.0]]]), torch.tensor([[3.0]]))
-    apart = Segments(torch.tensor([[[0.5]], [[4.0]]]), torch.tensor([[[0.0]], [[1.0]]]), torch.tensor([[2.0]]))
-    on_box, on_line = nearest_of_box_and_line(box, across)
-    assert torch.equal(on_box, on_line)
+    def planes(*numbers: float) -> np.ndarray:
+        return np.array(numbers, np.float32).reshape(-1, 1, 1)
+
+    upright = planes(0.0, 1.0)
+    box = sides(planes(0.0, 0.0), planes(0.0)[0], planes(2.0)[0], planes(1.0)[0])
+    on_box, on_line = nearest_of_box_and_line(box, Segments(planes(0.5, 0.5), upright, planes(3.0)[0]))
+    assert np.array_equal(on_box, on_line)
     assert on_box.flatten().tolist() in ([0.5, 1.0], [0.5, -1.0])
-    on_box, on_line = nearest_of_box_and_line(box, apart)
+    on_box, on_line = nearest_of_box_and_line(box, Segments(planes(0.5, 4.0), upright, planes(2.0)[0]))
     assert (on_box.flatten().tolist(), on_line.flatten().tolist()) == ([0.5, 1.0], [0.5, 2.0])

@@ -11,9 +11,10 @@ from enum import IntEnum
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
+from marl.data.task import Array, Ints
 from marl.envs.adapters.optional import need
 from marl.envs.adapters.vmas_geometry import (
     Hardness,
@@ -77,29 +78,33 @@ def _seconds(pairs: Sequence[Pair]) -> list[int]:
     return [pair.b for pair in pairs]
 
 
-def planes(tensors: Sequence[Tensor]) -> Tensor:
-    """Vectors of bodies ``[E, 2]`` as ``[2, bodies, E]``."""
-    return torch.stack(tuple(tensors)).permute(2, 0, 1).contiguous()
+def planes(tensors: Sequence[Tensor]) -> Array:
+    """Vectors of bodies ``[E, axes]`` as ``[axes, bodies, E]``."""
+    copies, axes = tensors[0].shape
+    stacked = np.empty((axes, len(tensors), copies), np.float32)
+    for i, tensor in enumerate(tensors):
+        stacked[:, i] = tensor.numpy().T
+    return stacked
 
 
-def column(values: Sequence[float], device: Any) -> Tensor:
+def column(values: Sequence[float]) -> Array:
     """One number per body or pair, ``[K, 1]``."""
-    return torch.tensor(list(values), dtype=torch.float32, device=device).unsqueeze(1)
+    return np.array(values, np.float32).reshape(-1, 1)
 
 
 class Boxes:
     """Some boxes and their sides, which are worked out again only when a box has moved."""
 
-    def __init__(self, bodies: Sequence[Any], device: Any) -> None:
+    def __init__(self, bodies: Sequence[Any]) -> None:
         self.bodies = bodies
-        self.half_length = column([body.shape.length for body in bodies], device) / 2
-        self.half_width = column([body.shape.width for body in bodies], device) / 2
+        self.half_length = column([body.shape.length for body in bodies]) / 2
+        self.half_width = column([body.shape.width for body in bodies]) / 2
         self.rest = not any(body.movable or body.rotatable for body in bodies)
         self._tensors: list[Tensor] = []
         self._versions: list[int] = []
         self._rims: Rims | None = None
 
-    def at(self, centre: Tensor, rotation: Tensor) -> Rims:
+    def at(self, centre: Array, rotation: Array) -> Rims:
         return sides(centre, rotation, self.half_length, self.half_width)
 
     def now(self) -> Rims:
@@ -110,7 +115,7 @@ class Boxes:
         versions = list(map(version_of, tensors))
         at_rest = versions == self._versions and all(map(is_, tensors, self._tensors))
         if self._rims is None or not at_rest:
-            self._rims = self.at(planes(places), torch.stack(rotations).squeeze(-1))
+            self._rims = self.at(planes(places), planes(rotations)[0])
             self._tensors, self._versions = tensors, versions
         return self._rims
 
@@ -125,9 +130,9 @@ class Pushed(NamedTuple):
 class Touch(NamedTuple):
     """Nearest points of pairs: the force acts between ``first`` and ``second``, at ``contacts`` on the long bodies."""
 
-    first: list[Tensor]
-    second: list[Tensor]
-    contacts: list[Tensor]
+    first: list[Array]
+    second: list[Array]
+    contacts: list[Array]
 
 
 class Contacts:
@@ -136,10 +141,9 @@ class Contacts:
     def __init__(self, bodies: Sequence[Any], pairs: Sequence[Pair], world: Any) -> None:
         self.bodies = bodies
         self.pairs = sorted(pairs, key=lambda pair: pair.kind)  # stable: within a kind as VMAS meets them
-        self.device = world.device
-        zero = torch.tensor(0.0, device=self.device)
-        self.hardness = Hardness(world._collision_force, world._contact_margin, zero)
+        self.hardness = Hardness(world._collision_force, world._contact_margin)
         self.count = [sum(pair.kind == kind for pair in pairs) for kind in Kind]
+        self.cuts = np.cumsum(self.count)[:-1]
         self._prepare_rows()
         self._prepare_sizes()
         self._prepare_sums()
@@ -147,22 +151,19 @@ class Contacts:
     def of_kind(self, kind: Kind) -> list[Pair]:
         return [pair for pair in self.pairs if pair.kind == kind]
 
-    def _rows(self, rows: Sequence[int]) -> Tensor:
-        return torch.tensor(list(rows), dtype=torch.long, device=self.device)
-
     def _prepare_rows(self) -> None:
-        self.rows = self._rows([*_firsts(self.pairs), *_seconds(self.pairs)])
+        self.rows = _rows([*_firsts(self.pairs), *_seconds(self.pairs)])
         lines = [*_firsts(self.of_kind(Kind.LINE_ROUND)), *_seconds(self.of_kind(Kind.BOX_LINE))]
-        self.line_rows = self._rows(lines)
-        self.half_line = column([self.bodies[row].shape.length for row in lines], self.device) / 2
+        self.line_rows = _rows(lines)
+        self.half_line = column([self.bodies[row].shape.length for row in lines]) / 2
         boxes = [*_firsts(self.of_kind(Kind.BOX_ROUND)), *_firsts(self.of_kind(Kind.BOX_LINE))]
-        self.box_rows = self._rows(boxes)
+        self.box_rows = _rows(boxes)
         bodies = [self.bodies[row] for row in boxes]
         split = self.count[Kind.BOX_ROUND]
-        self.boxes_of_round = Boxes(bodies[:split], self.device)
-        self.boxes_of_lines = Boxes(bodies[split:], self.device)
+        self.boxes_of_round = Boxes(bodies[:split])
+        self.boxes_of_lines = Boxes(bodies[split:])
         solid = [not box.shape.hollow for box in bodies]
-        self.solid = torch.tensor(solid, dtype=torch.bool, device=self.device).unsqueeze(1)
+        self.hollow = ~np.array(solid, bool).reshape(-1, 1)
         self.any_solid, self.all_solid = any(solid), all(solid)
 
     def _prepare_sizes(self) -> None:
@@ -172,15 +173,15 @@ class Contacts:
         for kind in Kind:
             pairs = self.of_kind(kind)
             # In float32 from the first sum on, as VMAS adds them: of two radii that of b is always there but for lines.
-            size = torch.zeros(len(pairs), 1, device=self.device)
+            size = np.zeros((len(pairs), 1), np.float32)
             if kind is not Kind.BOX_LINE:
-                size = column([self.bodies[pair.b].shape.radius for pair in pairs], self.device)
+                size = column([self.bodies[pair.b].shape.radius for pair in pairs])
             if kind is Kind.ROUND:
-                size = column([self.bodies[pair.a].shape.radius for pair in pairs], self.device) + size
+                size = column([self.bodies[pair.a].shape.radius for pair in pairs]) + size
             else:
-                size = size + thickness
+                size = size + np.float32(thickness)
             parts.append(size)
-        self.reach = torch.cat(parts)
+        self.reach = np.concatenate(parts)
 
     def _prepare_sums(self) -> None:
         """Rows of the forces on first and second, pair by pair, and the bodies that they move or turn."""
@@ -195,15 +196,13 @@ class Contacts:
             if pair.kind is Kind.BOX_LINE:
                 lines.append(on_b)
         levers += lines  # contacts come in this order, too: on what is longer, then on lines that meet boxes
-        _, self.moving_rows, self.moved = self._columns(moved, "movable")
-        self.kept, self.turning_rows, self.turned = self._columns(levers, "rotatable")
+        self.moved = [moved[i] for i in self._able(moved, "movable")]
+        self.kept = self._able(levers, "rotatable")
+        self.turned = [levers[i] for i in self.kept]
 
-    def _columns(self, pushed: Sequence[Pushed], able: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Of those that can move or turn: which they are, the rows of their forces, and the bodies."""
-        kept = [i for i, each in enumerate(pushed) if getattr(self.bodies[each.body], able)]
-        rows = [pushed[i].row for i in kept]
-        bodies = [pushed[i].body for i in kept]
-        return self._rows(kept), self._rows(rows), self._rows(bodies)
+    def _able(self, pushed: Sequence[Pushed], able: str) -> list[int]:
+        """Which of them act on a body that can move or turn."""
+        return [i for i, each in enumerate(pushed) if getattr(self.bodies[each.body], able)]
 
     def _pushed(self, row: int, pair: Pair) -> tuple[Pushed, Pushed]:
         """A line or box pushes a round body, which is "first"; of two round bodies, or a box and a line, a is."""
@@ -212,24 +211,26 @@ class Contacts:
             return Pushed(second, pair.a), Pushed(first, pair.b)
         return Pushed(first, pair.a), Pushed(second, pair.b)
 
-    def add(self, places: Tensor, rotations: Tensor, forces: Tensor, torques: Tensor) -> None:
+    def add(self, places: Array, rotations: Array, forces: Array, torques: Array) -> None:
         """Add the forces ``[2, bodies, E]`` and torques ``[bodies, E]`` of all contacts."""
         touch, depth = self._touch(places, rotations)
-        first, second = torch.cat(touch.first, dim=1), torch.cat(touch.second, dim=1)
+        first, second = np.concatenate(touch.first, axis=1), np.concatenate(touch.second, axis=1)
         reach = self.reach if depth is None else self.reach + depth
         force = push(first, second, reach, self.hardness, self.count)
-        both = torch.cat((force, -force), dim=1)
-        forces.index_add_(1, self.moved, both.index_select(1, self.moving_rows))
-        if len(self.turned):
-            contacts = torch.cat(touch.contacts, dim=1).index_select(1, self.kept)
-            arms = contacts - places.index_select(1, self.turned)
-            torques.index_add_(0, self.turned, cross(arms, both.index_select(1, self.turning_rows)))
+        both = np.concatenate((force, -force), axis=1)
+        # One after the other: sums of three numbers and more depend on their order.
+        for row, body in self.moved:
+            forces[:, body] += both[:, row]
+        if self.turned:
+            contacts = np.concatenate(touch.contacts, axis=1)
+            for contact, (row, body) in zip(self.kept, self.turned, strict=True):
+                torques[body] += cross(contacts[:, contact] - places[:, body], both[:, row])
 
-    def _touch(self, places: Tensor, rotations: Tensor) -> tuple[Touch, Tensor | None]:
+    def _touch(self, places: Array, rotations: Array) -> tuple[Touch, Array | None]:
         """The nearest points of all pairs, and how deep below the rim solid boxes push from."""
-        chosen = places.index_select(1, self.rows)
-        a = torch.split_with_sizes(chosen[:, : len(self.pairs)], self.count, dim=1)
-        b = torch.split_with_sizes(chosen[:, len(self.pairs) :], self.count, dim=1)
+        chosen = places.take(self.rows, axis=1)
+        a = np.split(chosen[:, : len(self.pairs)], self.cuts, axis=1)
+        b = np.split(chosen[:, len(self.pairs) :], self.cuts, axis=1)
         touch = Touch([a[0]], [b[0]], [])
         with_round, with_box = self._lines(a[1], b[3], rotations)
         if self.count[Kind.LINE_ROUND]:
@@ -241,18 +242,18 @@ class Contacts:
             return touch, None
         return touch, self._touch_boxes(touch, a, b, with_box, rotations)
 
-    def _lines(self, of_round: Tensor, of_boxes: Tensor, rotations: Tensor) -> tuple[Segments, Segments]:
+    def _lines(self, of_round: Array, of_boxes: Array, rotations: Array) -> tuple[Segments, Segments]:
         """Lines that meet round bodies and lines that meet boxes."""
         split = self.count[Kind.LINE_ROUND]
-        along = direction(rotations.index_select(0, self.line_rows))
+        along = direction(rotations.take(self.line_rows, axis=0))
         return (
             Segments(of_round, along[:, :split], self.half_line[:split]),
             Segments(of_boxes, along[:, split:], self.half_line[split:]),
         )
 
     def _touch_boxes(
-        self, touch: Touch, a: Sequence[Tensor], b: Sequence[Tensor], lines: Segments, rotations: Tensor
-    ) -> Tensor:
+        self, touch: Touch, a: Sequence[Array], b: Sequence[Array], lines: Segments, rotations: Array
+    ) -> Array:
         split = self.count[Kind.BOX_ROUND]
         rim, other = [], []
         if split:
@@ -263,68 +264,68 @@ class Contacts:
             on_box, on_line = nearest_of_box_and_line(rims, lines)
             rim.append(on_box)
             other.append(on_line)
-        centres = torch.cat((a[2], a[3]), dim=1)
-        surface, outside = torch.cat(rim, dim=1), torch.cat(other, dim=1)
+        centres = np.concatenate((a[2], a[3]), axis=1)
+        surface, outside = np.concatenate(rim, axis=1), np.concatenate(other, axis=1)
         inner, depth = self._inner(outside, surface, centres)
         touch.first.extend((outside[:, :split], inner[:, split:]))
         touch.second.extend((inner[:, :split], outside[:, split:]))
         touch.contacts.extend((surface, outside[:, split:]))
-        shallow = depth.new_zeros(len(self.pairs) - depth.shape[0], depth.shape[1])
-        return torch.cat((shallow, depth))
+        shallow = np.zeros((len(self.pairs) - len(depth), depth.shape[1]), np.float32)
+        return np.concatenate((shallow, depth))
 
-    def _rims(self, boxes: Boxes, centres: Tensor, rotations: Tensor, rows: slice) -> Rims:
+    def _rims(self, boxes: Boxes, centres: Array, rotations: Array, rows: slice) -> Rims:
         """Boxes at rest (walls, the ground) keep their sides until a reset places them anew."""
         if boxes.rest:
             return boxes.now()
-        return boxes.at(centres, rotations.index_select(0, self.box_rows[rows]))
+        return boxes.at(centres, rotations.take(self.box_rows[rows], axis=0))
 
-    def _inner(self, outside: Tensor, surface: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    def _inner(self, outside: Array, surface: Array, centres: Array) -> tuple[Array, Array]:
         if not self.any_solid:
-            return surface, surface.new_zeros(surface.shape[1:])
+            return surface, np.zeros(surface.shape[1:], np.float32)
         inner, depth = inner_point(outside, surface, centres)
-        if self.all_solid:
-            return inner, depth
-        return torch.where(self.solid, inner, surface), depth.masked_fill_(~self.solid, 0.0)
+        if not self.all_solid:
+            np.copyto(inner, surface, where=self.hollow)
+            np.copyto(depth, 0.0, where=self.hollow)
+        return inner, depth
+
+
+def _rows(rows: Sequence[int]) -> Ints:
+    return np.array(rows, np.int64)
 
 
 class Overlaps:
     """Whether two bodies overlap, copy by copy, as VMAS tells it to rewards and ends."""
 
-    def __init__(self, a: Any, b: Any, pair: Pair, device: Any) -> None:
+    def __init__(self, a: Any, b: Any, pair: Pair) -> None:
         longer, shorter = (a, b) if pair.a == 0 else (b, a)
         self.longer, self.shorter, self.kind = longer, shorter, pair.kind
         self.thickness = need("vmas.simulator.utils", "vmas").LINE_MIN_DIST
         if pair.kind >= Kind.BOX_ROUND:
-            self.boxes = Boxes([longer], device)
+            self.boxes = Boxes([longer])
         line = {Kind.LINE_ROUND: longer, Kind.BOX_LINE: shorter}.get(pair.kind)
         if line is not None:
-            self.half = column([line.shape.length], device) / 2
+            self.half = column([line.shape.length]) / 2
 
-    def ask(self) -> Tensor:
-        longer, shorter = _place(self.longer), _place(self.shorter)
+    def ask(self) -> Array:
+        longer, shorter = planes([self.longer.state.pos]), planes([self.shorter.state.pos])
         if self.kind is Kind.BOX_ROUND:
             return self._in_box(longer, shorter)
         if self.kind is Kind.ROUND:
             gap = length(longer - shorter) - self.longer.shape.radius - self.shorter.shape.radius
         elif self.kind is Kind.LINE_ROUND:
-            line = Segments(longer, direction(self.longer.state.rot.t()), self.half)
+            line = Segments(longer, direction(planes([self.longer.state.rot])[0]), self.half)
             gap = length(shorter - nearest_on(line, shorter)) - self.thickness - self.shorter.shape.radius
         else:
-            line = Segments(shorter, direction(self.shorter.state.rot.t()), self.half)
+            line = Segments(shorter, direction(planes([self.shorter.state.rot])[0]), self.half)
             on_box, on_line = nearest_of_box_and_line(self.boxes.now(), line)
             gap = length(on_box - on_line) - self.thickness
-        overlaps: Tensor = gap[0] < 0
+        overlaps: Array = gap[0] < 0
         return overlaps
 
-    def _in_box(self, box: Tensor, body: Tensor) -> Tensor:
+    def _in_box(self, box: Array, body: Array) -> Array:
         """A round body overlaps a box that it touches, and one that it is nearer to than the rim is."""
         rim = nearest_on_box(self.boxes.now(), body)
         inside = length(body - box) < length(box - rim)
         touches = length(body - rim) < self.shorter.shape.radius + self.thickness
-        overlaps: Tensor = (inside | touches)[0]
+        overlaps: Array = (inside | touches)[0]
         return overlaps
-
-
-def _place(body: Any) -> Tensor:
-    place: Tensor = body.state.pos.t().unsqueeze(1)
-    return place

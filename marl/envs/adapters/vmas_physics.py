@@ -1,4 +1,4 @@
-"""VMAS's physics in fewer tensor calls, for worlds of round bodies, lines and boxes without joints.
+"""VMAS's physics in fewer calls, for worlds of round bodies, lines and boxes without joints.
 
 VMAS moves body by body and asks pair by pair who is near: a step of a few bodies is a thousand calls on tensors of a hundred
 numbers, and the calls are what it costs. `hasten` puts a step in their place that stacks all bodies and pairs. It gives the
@@ -9,15 +9,17 @@ scenario's own, another version of VMAS) keeps VMAS's own step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from itertools import combinations
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from marl.data.task import Array
 from marl.envs.adapters.optional import need
 from marl.envs.adapters.vmas_contacts import Contacts, Overlaps, Pair, column, pair_of, planes
 from marl.envs.adapters.vmas_geometry import friction, length, with_at_most
@@ -67,7 +69,7 @@ def is_proven() -> bool:
 def hasten(world: Any) -> bool:
     """Let ``world`` step and look for overlaps by the calls of this module; tell whether that can be."""
     core = need("vmas.simulator.core", "vmas")
-    if not is_proven() or type(world) is not core.World:
+    if not is_proven() or type(world) is not core.World or world.device.type != "cpu":
         return False
     physics = Physics(world)
     # On the object, not the class: other envs of the process keep what they have.
@@ -110,12 +112,13 @@ class Physics:
         key = (entity_a, entity_b)
         if key not in self._overlaps:
             pair = pair_of(key, 0, 1)
-            self._overlaps[key] = None if pair is None else Overlaps(entity_a, entity_b, pair, self.world.device)
+            self._overlaps[key] = None if pair is None else Overlaps(entity_a, entity_b, pair)
         known = self._overlaps[key]
         if known is None or env_index is not None:
             answer: Tensor = type(self.world).is_overlapping(self.world, entity_a, entity_b, env_index)
             return answer
-        return known.ask()
+        with np.errstate(all="ignore"):  # as torch does
+            return torch.from_numpy(known.ask())
 
 
 def can_plan(world: Any) -> bool:
@@ -150,7 +153,7 @@ def _can_move(body: Any) -> bool:
 class Near:
     """Which pairs are near each other in some copy."""
 
-    def __init__(self, bodies: Sequence[Any], device: Any) -> None:
+    def __init__(self, bodies: Sequence[Any]) -> None:
         self.bodies = bodies
         self.pairs: list[Pair] = []
         self.fickle: list[int] = []  # pairs with a filter of the scenario's, which has to be asked every time
@@ -163,15 +166,14 @@ class Near:
             if bodies[a].collision_filter not in always or bodies[b].collision_filter not in always:
                 self.fickle.append(i)
         radius = [body.shape.circumscribed_radius() for body in bodies]
-        self.a = torch.tensor([a for a, _ in touching], dtype=torch.long, device=device)
-        self.b = torch.tensor([b for _, b in touching], dtype=torch.long, device=device)
-        self.reach = column([radius[a] + radius[b] for a, b in touching], device)
+        self.a, self.b = np.array(touching, np.int64).reshape(-1, 2).T
+        self.reach = column([radius[a] + radius[b] for a, b in touching])
 
-    def find(self, places: Tensor) -> tuple[bool, ...]:
+    def find(self, places: Array) -> tuple[bool, ...]:
         if not self.pairs:
             return ()
-        apart = length(places.index_select(1, self.a) - places.index_select(1, self.b))
-        near = (apart <= self.reach).any(dim=1).tolist()
+        apart = length(places.take(self.a, axis=1) - places.take(self.b, axis=1))
+        near: list[bool] = np.any(apart <= self.reach, axis=1).tolist()
         for i in self.fickle:
             one, two = self.bodies[self.pairs[i].a], self.bodies[self.pairs[i].b]
             near[i] = near[i] and one.collides(two) and two.collides(one)
@@ -188,9 +190,9 @@ def _filters_of_vmas() -> list[Callable[[Any], bool]]:
 class Rub(NamedTuple):
     """Friction: rows of those that rub, the most that it can be, and their mass ``[K, 1]``."""
 
-    rows: Tensor
-    most: Tensor
-    mass: Tensor
+    rows: list[int]
+    most: Array
+    mass: Array
 
 
 class Plan:
@@ -199,19 +201,16 @@ class Plan:
     def __init__(self, world: Any) -> None:
         self.world = world
         self.bodies: list[Any] = world.entities
-        self.device = world.device
-        self.near = Near(self.bodies, self.device)
+        self.near = Near(self.bodies)
         self.contacts: dict[tuple[bool, ...], Contacts | None] = {}
         self.moving = self._rows_of("movable")
         self.turning = self._rows_of("rotatable")
         self.movers = movers = [self.bodies[row] for row in self.moving]
         self.turners = turners = [self.bodies[row] for row in self.turning]
-        self.moving_rows = torch.tensor(self.moving, dtype=torch.long, device=self.device)
-        self.turning_rows = torch.tensor(self.turning, dtype=torch.long, device=self.device)
-        self.mass = column([body.mass for body in movers], self.device)
-        self.inertia = column([body.moment_of_inertia for body in turners], self.device)
-        self.keep_speed = column(list(map(self._kept, movers)), self.device)
-        self.keep_spin = column(list(map(self._kept, turners)), self.device)
+        self.mass = column([body.mass for body in movers])
+        self.inertia = column([body.moment_of_inertia for body in turners])
+        self.keep_speed = column(list(map(self._kept, movers)))
+        self.keep_spin = column(list(map(self._kept, turners)))
         self.gravity = self._gravity()
         self.rub = self._friction(movers, "linear_friction", self.mass)
         self.rub_spin = self._friction(turners, "angular_friction", self.inertia)
@@ -224,13 +223,14 @@ class Plan:
         drag: float = self.world._drag if body.drag is None else body.drag
         return 1 - drag
 
-    def _gravity(self) -> Tensor | None:
-        gravity: Tensor = self.world._gravity
-        if bool((gravity == 0.0).all()):
+    def _gravity(self) -> Array | None:
+        gravity: Array = self.world._gravity.numpy()
+        if not gravity.any():
             return None
-        return gravity.view(2, 1, 1) * column([body.mass for body in self.bodies], self.device)
+        pull: Array = gravity.reshape(2, 1, 1) * column([body.mass for body in self.bodies])
+        return pull
 
-    def _friction(self, bodies: Sequence[Any], name: str, mass: Tensor) -> Rub | None:
+    def _friction(self, bodies: Sequence[Any], name: str, mass: Array) -> Rub | None:
         """What rubs among ``bodies``: by a share of their own, or the world's if there is one."""
         everywhere = getattr(self.world, f"_{name}")
         shares: dict[int, float] = {}
@@ -242,76 +242,68 @@ class Plan:
                 shares[row] = everywhere
         if not shares:
             return None
-        rows = torch.tensor(list(shares), dtype=torch.long, device=self.device)
-        masses = mass.index_select(0, rows)
-        return Rub(rows, column(list(shares.values()), self.device) * masses, masses)
+        rows = list(shares)
+        return Rub(rows, column(list(shares.values())) * mass[rows], mass[rows])
 
     # -- a step ----------------------------------------------------------------------------------------------------
 
     def play(self) -> bool:
         """One step of the world; False, and nothing done, if its numbers are not of the usual kind."""
-        now = self._read()
-        if any(tensor.dtype != torch.float32 for tensor in now):
+        if not self._usual():
             return False
-        places, rotations, speeds, spins = now
+        places, speeds = planes(list(map(place_of, self.bodies))), _stacked(map(speed_of, self.movers))
+        rotations, spins = planes(list(map(rotation_of, self.bodies)))[0], _stacked(map(spin_of, self.turners))
         dt = self.world._sub_dt
-        for substep in range(self.world._substeps):
-            forces, torques = self._forces(places, rotations, speeds, spins)
-            if substep == 0:
-                speeds, spins = speeds * self.keep_speed, spins * self.keep_spin
-            speeds = self._hold(speeds + forces / self.mass * dt)
-            spins = spins + torques / self.inertia * dt
-            places = places.index_copy(1, self.moving_rows, self._moved(places, speeds))
-            turned = rotations.index_select(0, self.turning_rows) + spins * dt
-            rotations = rotations.index_copy(0, self.turning_rows, turned)
-        self._write(places, rotations, speeds, spins)
+        with np.errstate(all="ignore"):  # as torch does
+            for substep in range(self.world._substeps):
+                forces, torques = self._forces(places, rotations, speeds, spins)
+                if substep == 0:
+                    speeds, spins = speeds * self.keep_speed, spins * self.keep_spin
+                speeds = self._hold(speeds + forces / self.mass * dt)
+                spins = spins + torques / self.inertia * dt
+                places[:, self.moving] = self._moved(places, speeds)
+                rotations[self.turning] += spins[0] * dt
+        self._write(places, rotations, speeds, spins[0])
         self._speak()
         return True
 
-    def _read(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Places and rotations of all bodies, speeds of those that move, spins of those that turn."""
-        places = planes(list(map(place_of, self.bodies)))
-        rotations = torch.stack(list(map(rotation_of, self.bodies))).squeeze(-1)
-        speeds, spins = places[:, :0], rotations[:0]
-        if self.movers:
-            speeds = planes(list(map(speed_of, self.movers)))
-        if self.turners:
-            spins = torch.stack(list(map(spin_of, self.turners))).squeeze(-1)
-        return places, rotations, speeds, spins
+    def _usual(self) -> bool:
+        """Whether all states are of 32 bits."""
+        for body in self.bodies:
+            state = body.state
+            if not state._pos.dtype is state._vel.dtype is state._rot.dtype is state._ang_vel.dtype is torch.float32:
+                return False
+        return True
 
-    def _forces(self, places: Tensor, rotations: Tensor, speeds: Tensor, spins: Tensor) -> tuple[Tensor, Tensor]:
+    def _forces(self, places: Array, rotations: Array, speeds: Array, spins: Array) -> tuple[Array, Array]:
         """Forces on those that move and torques on those that turn."""
-        forces = torch.zeros_like(places)
-        torques = torch.zeros_like(rotations)
+        forces, torques = np.zeros_like(places), np.zeros_like(rotations)
         self._act(forces, torques)
+        dt = self.world._sub_dt
         if self.rub is not None:
-            rubbing = friction(speeds.index_select(1, self.rub.rows), self.rub.most, self.rub.mass, self.world._sub_dt)
-            forces.index_add_(1, self.moving_rows.index_select(0, self.rub.rows), rubbing)
+            rows = [self.moving[row] for row in self.rub.rows]
+            forces[:, rows] += friction(speeds[:, self.rub.rows], self.rub.most, self.rub.mass, dt)
         if self.rub_spin is not None:
-            turning = spins.index_select(0, self.rub_spin.rows).unsqueeze(0)
-            rubbing = friction(turning, self.rub_spin.most, self.rub_spin.mass, self.world._sub_dt)
-            torques.index_add_(0, self.turning_rows.index_select(0, self.rub_spin.rows), rubbing[0])
+            rows = [self.turning[row] for row in self.rub_spin.rows]
+            torques[rows] += friction(spins[:, self.rub_spin.rows], self.rub_spin.most, self.rub_spin.mass, dt)[0]
         if self.gravity is not None:
             forces += self.gravity
         contacts = self._contacts(self.near.find(places))
         if contacts is not None:
             contacts.add(places, rotations, forces, torques)
-        return forces.index_select(1, self.moving_rows), torques.index_select(0, self.turning_rows)
+        return forces[:, self.moving], torques[None, self.turning]
 
-    def _act(self, forces: Tensor, torques: Tensor) -> None:
+    def _act(self, forces: Array, torques: Array) -> None:
         """What the agents' actions do, within the limits of each agent."""
-        agents = self.world._agents
-        if not agents:
-            return
-        for agent in agents:
+        first = len(self.bodies) - len(self.world._agents)
+        for row, agent in enumerate(self.world._agents, first):
             state = agent.state
             if agent.movable:
                 state._force = _limited(state._force, agent.max_f, agent.f_range)
+                forces[:, row] += state._force.numpy().T
             if agent.rotatable:
                 state._torque = _limited(state._torque, agent.max_t, agent.t_range)
-        first = len(self.bodies) - len(agents)
-        forces[:, first:] += planes([agent.state._force for agent in agents])
-        torques[first:] += torch.stack([agent.state._torque for agent in agents]).squeeze(-1)
+                torques[row] += state._torque.numpy()[:, 0]
 
     def _contacts(self, near: tuple[bool, ...]) -> Contacts | None:
         if near not in self.contacts:
@@ -321,29 +313,30 @@ class Plan:
             self.contacts[near] = Contacts(self.bodies, pairs, self.world) if pairs else None
         return self.contacts[near]
 
-    def _hold(self, speeds: Tensor) -> Tensor:
+    def _hold(self, speeds: Array) -> Array:
         for i, body in enumerate(self.movers):
             if body.max_speed is not None:
                 speeds[:, i] = with_at_most(speeds[:, i], body.max_speed)
             if body.v_range is not None:
-                speeds[:, i].clamp_(-body.v_range, body.v_range)
+                speeds[:, i] = speeds[:, i].clip(-body.v_range, body.v_range)
         return speeds
 
-    def _moved(self, places: Tensor, speeds: Tensor) -> Tensor:
-        moved: Tensor = places.index_select(1, self.moving_rows) + speeds * self.world._sub_dt
+    def _moved(self, places: Array, speeds: Array) -> Array:
+        moved: Array = places[:, self.moving] + speeds * self.world._sub_dt
         for axis, rim in enumerate((self.world._x_semidim, self.world._y_semidim)):
             if rim is not None:
-                moved[axis].clamp_(-rim, rim)
+                moved[axis] = moved[axis].clip(-rim, rim)
         return moved
 
-    def _write(self, places: Tensor, rotations: Tensor, speeds: Tensor, spins: Tensor) -> None:
+    def _write(self, places: Array, rotations: Array, speeds: Array, spins: Array) -> None:
         """New tensors for those that move or turn, as VMAS does it: scenarios may keep the old ones."""
         # Contiguous for each body: torch rounds norms over other layouts in another way.
-        new_places = places.permute(1, 2, 0).contiguous().unbind(0)
-        new_speeds = speeds.permute(1, 2, 0).contiguous().unbind(0)
+        new_places = torch.from_numpy(np.ascontiguousarray(places.transpose(1, 2, 0))).unbind(0)
+        new_speeds = torch.from_numpy(np.ascontiguousarray(speeds.transpose(1, 2, 0))).unbind(0)
         for row, body, speed in zip(self.moving, self.movers, new_speeds, strict=True):
             body.state._pos, body.state._vel = new_places[row], speed
-        new_rotations, new_spins = rotations.unsqueeze(-1).unbind(0), spins.unsqueeze(-1).unbind(0)
+        new_rotations = torch.from_numpy(rotations[:, :, None]).unbind(0)
+        new_spins = torch.from_numpy(spins[:, :, None]).unbind(0)
         for row, body, spin in zip(self.turning, self.turners, new_spins, strict=True):
             body.state._rot, body.state._ang_vel = new_rotations[row], spin
 
@@ -353,10 +346,16 @@ class Plan:
                 self.world._update_comm_state(agent)
 
 
+def _stacked(tensors: Iterable[Tensor]) -> Array:
+    """Planes of vectors, also of none."""
+    found = list(tensors)
+    return planes(found) if found else np.zeros((1, 0, 1), np.float32)
+
+
 def _limited(vectors: Tensor, longest: float | None, each: float | None) -> Tensor:
     """Forces ``[E, axes]`` of one agent, not longer than ``longest`` and within ``each`` along every axis."""
     if longest is not None:
-        vectors = with_at_most(vectors.t(), longest).t().contiguous()
+        vectors = torch.from_numpy(np.ascontiguousarray(with_at_most(vectors.numpy().T, longest).T))
     if each is not None:
         vectors = vectors.clamp(-each, each)
     return vectors
