@@ -142,6 +142,7 @@ def test_actions_that_vmas_refuses_are_refused(continuous: bool, wrong: float) -
         quick.step(chosen)
 
 
+@np.errstate(all="ignore")
 def test_nearest_points_of_a_box_and_a_line() -> None:
     def planes(*numbers: float) -> np.ndarray:
         return np.array(numbers, np.float32).reshape(-1, 1, 1)
