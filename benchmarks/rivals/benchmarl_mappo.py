@@ -11,13 +11,12 @@ import json
 import sys
 from typing import Any
 
-from clock import Clock  # before torch, so that nothing else is printed among the answers
-
 import torch
 from benchmarl.algorithms import MappoConfig
 from benchmarl.environments import VmasTask
 from benchmarl.experiment import Callback, Experiment, ExperimentConfig
 from benchmarl.models.mlp import MlpConfig
+from clock import Clock
 
 AGENTS = ("agents", "reward")
 """Where VMAS's rewards are in a batch."""
@@ -36,6 +35,7 @@ class Rounds(Callback):
         self.reward = float(batch["next", *AGENTS].mean()) * 100 * self.work["agents"]
 
     def on_train_end(self, training_td: Any, group: str) -> None:
+        del training_td, group
         self.iterations += 1
         if self.iterations % self.work["iterations"]:
             return

@@ -8,16 +8,16 @@ normalised over the batch, clipped ratio, value loss, one Adam over both with th
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from functools import partial
 from typing import Any, NamedTuple
 
-from clock import answer  # before JAX, so that nothing else is printed among the answers
-
 import jax
 import jax.numpy as jnp
 import jaxmarl
+from clock import answer
 
 GAMMA, TRACE, CLIP, VALUE_WEIGHT, MAX_NORM, LR = 0.95, 0.95, 0.2, 0.5, 0.5, 1e-3
 HIDDEN, WIDTH, ACTIONS = 64, 18, 5  # of a layer, of an observation, of a choice
@@ -58,7 +58,7 @@ class Network(NamedTuple):
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        return list(zip(self.sizes, self.sizes[1:]))
+        return list(itertools.pairwise(self.sizes))
 
     @property
     def end(self) -> int:
@@ -152,7 +152,9 @@ def advantages(rows: Rows, last_value: jax.Array) -> jax.Array:
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
-def loss(weights: jax.Array, obs: jax.Array, action: jax.Array, old: jax.Array, better: jax.Array, target: jax.Array) -> jax.Array:
+def loss(
+    weights: jax.Array, obs: jax.Array, action: jax.Array, old: jax.Array, better: jax.Array, target: jax.Array
+) -> jax.Array:
     logp = jnp.take_along_axis(log_probs(weights, obs), action[:, None], -1)[:, 0]
     ratio = jnp.exp(logp - old)
     gain = jnp.minimum(ratio * better, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * better)
@@ -224,7 +226,10 @@ def main() -> None:
     def one_round() -> dict[str, float]:
         nonlocal state
         state, reward = iterate(game, state, keys)
-        return {"count": work["iterations"] * work["envs"] * work["steps"], "reward": float(reward) * EPISODE * len(game.agents)}
+        return {
+            "count": work["iterations"] * work["envs"] * work["steps"],
+            "reward": float(reward) * EPISODE * len(game.agents),
+        }
 
     answer(one_round, "jax", "jaxlib", "jaxmarl")
 

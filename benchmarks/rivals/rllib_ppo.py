@@ -1,6 +1,6 @@
 """PPO by RLlib on mpe2's own simple_spread, in one process.
 
-    python rllib_ppo.py '{"envs": 8, "fragment": 50, "batch": 4000, "minibatch": 400, "epochs": 10, "iterations": 1}'
+python rllib_ppo.py '{"envs": 8, "fragment": 50, "batch": 4000, "minibatch": 400, "epochs": 10, "iterations": 1}'
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import json
 import sys
 from typing import Any
 
-from clock import answer  # before Ray, so that nothing else is printed among the answers
-
 import ray
 import torch
+from clock import answer
 from mpe2 import simple_spread_v3
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPOConfig

@@ -1,6 +1,6 @@
 """PPO by Stable-Baselines3 on CartPole, from start to end; prints the mean return of the last episodes.
 
-    python sb3_ppo.py '{"envs": 8, "steps": 150000, "batch": 1024, "minibatch": 256, "epochs": 10}'
+python sb3_ppo.py '{"envs": 8, "steps": 150000, "batch": 1024, "minibatch": 256, "epochs": 10}'
 """
 
 from __future__ import annotations
