@@ -2,7 +2,8 @@
 
     python benchmarks/rival_ours.py '{"algo": "ppo", "keys": {"env": "CartPole-v1"}, "timed": "train", "iterations": 4}'
 
-``timed``: train (the whole iteration), sample (collecting alone) or learn (recorded grids, handed to the learner over and over).
+``timed``: train (the whole iteration), sample (collecting alone) or learn (recorded grids, handed to the learner again and
+again).
 """
 
 from __future__ import annotations

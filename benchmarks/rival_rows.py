@@ -75,8 +75,8 @@ def whole_run(name: str, keys: Mapping[str, Any], options: Sequence[str], count:
 
 NETWORKS = {"fcnet_hiddens": [64, 64], "fcnet_activation": "tanh"}
 SPREAD = {
-    **NETWORKS, "env": "fast:simple_spread", "num_envs_per_worker": 256, "rollout_fragment_length": 25, "gamma": 0.95, "lr": 1e-3,
-    "train_batch_size": 6_400,
+    **NETWORKS, "env": "fast:simple_spread", "num_envs_per_worker": 256, "rollout_fragment_length": 25, "gamma": 0.95,
+    "lr": 1e-3, "train_batch_size": 6_400,
 }  # fmt: skip
 LARGE = {"sgd_minibatch_size": 4_800, "num_sgd_iter": 4}
 SMALL = {"sgd_minibatch_size": 400, "num_sgd_iter": 10}

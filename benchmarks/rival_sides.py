@@ -104,7 +104,7 @@ class Standing:
 
     def __init__(self, side: Side, places: Places) -> None:
         self.side = side
-        self.errors = tempfile.TemporaryFile("w+", dir=places.scratch)  # noqa: SIM115: closed by __exit__
+        self.errors = tempfile.TemporaryFile("w+", dir=places.scratch)  # noqa: SIM115 (closed by __exit__)
         self.process = places.start(side, self.errors)
         ready = self._hear()
         self.versions: Mapping[str, str] = ready["versions"]

@@ -5,10 +5,10 @@
     python benchmarks/rivals.py --list
 
 Each rival has an environment of its own below ``--envs``, which the first run makes with pip; a row whose rival cannot be
-installed or started is left out, with the reason. Both sides of a row are processes of one thread on one core. They are started
-and warmed up, then play in turns (A B A B ...), and CPU seconds of the process are taken around each round: start-up and
-compilation do not count unless the row says whole process. The ratio is that of the best rounds; beside it stand the ratio of
-the medians and the smallest and largest of neighbouring rounds. ``--before`` lets the older marl play along where it can.
+installed or started is left out, with the reason. Both sides of a row are processes of one thread on one core. They are
+started and warmed up, then play in turns (A B A B ...), and CPU seconds of the process are taken around each round: start-up
+and compilation do not count unless the row says whole process. The ratio is that of the best rounds; beside it stand the ratio
+of the medians and the smallest and largest of neighbouring rounds. ``--before`` lets the older marl play along where it can.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def learned(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     said = []
     for key, one in results.items():
         for side in one.get("sides", {}).values():
-            if len(side["rewards"]) > 1 or (side["rewards"] and not side["versions"]):
+            if side["rewards"]:
                 said.append(f"{key}. {side['name']}: {side['rewards'][0]:.1f} to {side['rewards'][-1]:.1f}")
     return said
 
