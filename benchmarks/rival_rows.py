@@ -156,7 +156,7 @@ def against_torch() -> list[Row]:
         Row(
             "6", "PPO, CartPole, 150,000 steps, whole process",
             whole_run("marl", CARTPOLE, ["--json"], 150_000),
-            other("Stable-Baselines3", "sb3", "sb3_ppo.py", sb3, whole=True, count=150_000), 2, repeats=3,
+            other("Stable-Baselines3", "sb3", "sb3_ppo.py", sb3, whole=True, count=150_000), 2, repeats=2,
         ),
     ]  # fmt: skip
 
@@ -165,6 +165,11 @@ def against_marl() -> list[Row]:
     learn: dict[str, Any] = {"timed": "learn", "iterations": 300}
     one = whole_run("one seed", SEEDS, ["--json"], 1)
     ten = whole_run("ten stacked seeds", SEEDS, ["--quiet", "--seeds", "0..9", "--stacked"], 1)
+    two = {**MPE2, "num_workers": 2, "num_envs_per_worker": 4}
+    workers = marl("2 workers", "ppo", two, iterations=3, pinned=False)
+    overlapping = marl("2 workers", "ppo", {**two, "collection": "overlap"}, iterations=3, pinned=False)
+    alone = marl("in process", "ppo", MPE2, iterations=3, pinned=False)
+    by_wall: dict[str, Any] = {"clock": "wall", "repeats": 5}
     older = whole_run("one seed of older marl", SEEDS, ["--json"], 1, "older")
     return [
         Row(
@@ -176,20 +181,17 @@ def against_marl() -> list[Row]:
             marl("marl", "dqn", DQN, **learn), marl("older marl", "dqn", DQN, **learn, where="older"), 2, "updates",
         ),
         Row("8a", "10 stacked seeds, whole run, minibatch 400", ten, one, 4, "runs", costs=True, repeats=2),
-        Row("8b", "the same against older marl", ten, older, 4, "runs", costs=True, repeats=2),
+        Row("8b", "the same against older marl", ten, older, 4, "runs", costs=True, repeats=1),
         Row(
             "9", "20 separate policies against one shared",
             marl("20 policies", "ppo", SEPARATE, iterations=2), marl("one policy", "ppo", CROWD, iterations=2), 0.9,
         ),
-        Row(
-            "10", "2 Ray workers against none, mpe2's simple_spread, whole training",
-            marl("2 workers", "ppo", {**MPE2, "num_workers": 2, "num_envs_per_worker": 4}, iterations=3, pinned=False),
-            marl("in process", "ppo", MPE2, iterations=3, pinned=False), 1.6, clock="wall", repeats=5,
-        ),
+        Row("10a", "2 Ray workers against none, mpe2's simple_spread, whole training", workers, alone, 1.6, **by_wall),
+        Row("10b", "the same, collecting while learning", overlapping, alone, 1.6, **by_wall),
         Row(
             "11", "start to first iteration, two-step game, against import torch",
             Side("first iteration", "startup", "first_iteration", (), whole=True, count=1),
             Side("import torch", "startup", "import_torch", (), whole=True, count=1),
-            2, "starts", costs=True, clock="wall", repeats=5,
+            2, "starts", costs=True, **by_wall,
         ),
     ]  # fmt: skip

@@ -174,16 +174,17 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, dict[str, Any]]
                 end="",
             )
         except CannotMeasure as reason:
-            results[row.key] = {"work": row.work, "skipped": str(reason)}
+            results[row.key] = one = {"work": row.work, "skipped": str(reason)}
             print(f"{row.key}. {row.work}: left out: {reason}", end="")
-        print(f"  [{time.perf_counter() - began:.0f} s]", flush=True)
+        one["seconds"] = time.perf_counter() - began
+        print(f"  [{one['seconds']:.0f} s]", flush=True)
     return results
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", metavar="N,N", help="only these; default: all")
-    parser.add_argument("--repeats", type=int, help="rounds of each side; default: 2 to 7, by row")
+    parser.add_argument("--repeats", type=int, help="rounds of each side; default: 1 to 7, by row")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     parser.add_argument(
         "--envs", type=Path, metavar="DIR", default=ENVS, help=f"environments of rivals; default: {ENVS}"
