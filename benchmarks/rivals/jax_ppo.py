@@ -25,7 +25,7 @@ EPISODE = 25
 
 
 class Rows(NamedTuple):
-    """Columns of decisions."""
+    """Columns of decisions. ``last_value`` is that of the observation at the end of an episode, 0 elsewhere."""
 
     obs: jax.Array
     action: jax.Array
@@ -33,6 +33,7 @@ class Rows(NamedTuple):
     value: jax.Array
     reward: jax.Array
     done: jax.Array
+    last_value: jax.Array
 
 
 class State(NamedTuple):
@@ -99,7 +100,7 @@ def values(weights: jax.Array, obs: jax.Array) -> jax.Array:
 
 
 class Spread:
-    """Many copies of JaxMARL's simple_spread, which begins a new episode by itself; arrays ``[E, A, ...]``."""
+    """Many copies of JaxMARL's simple_spread; arrays ``[E, A, ...]``."""
 
     def __init__(self, envs: int) -> None:
         self.env = jaxmarl.make("MPE_simple_spread_v3", action_type="Discrete")
@@ -114,14 +115,32 @@ class Spread:
         obs, state = jax.vmap(self.env.reset)(jax.random.split(key, self.envs))
         return self._columns(obs), state
 
-    def step(self, key: jax.Array, state: Any, actions: jax.Array) -> tuple[jax.Array, Any, jax.Array, jax.Array]:
+    def step(
+        self, key: jax.Array, state: Any, actions: jax.Array
+    ) -> tuple[jax.Array, jax.Array, Any, jax.Array, jax.Array]:
+        """What JaxMARL's own ``step`` does (a new episode where one ended), but the last observation is told as well."""
         chosen = {agent: actions[:, i] for i, agent in enumerate(self.agents)}
-        obs, state, reward, done, _ = jax.vmap(self.env.step)(jax.random.split(key, self.envs), state, chosen)
-        return self._columns(obs), state, self._columns(reward), self._columns(done)
+        for_step, for_reset = jax.random.split(key)
+        keys = jax.random.split(for_step, self.envs)
+        seen, state, reward, done, _ = jax.vmap(self.env.step_env)(keys, state, chosen)
+        last, over = self._columns(seen), done["__all__"]
+        first, anew = self.reset(for_reset)
+
+        def where_over(new: jax.Array, old: jax.Array) -> jax.Array:
+            return jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        state = jax.tree.map(where_over, anew, state)
+        return where_over(first, last), last, state, self._columns(reward), self._columns(done)
 
 
-def play(game: Spread, steps: int, state: State) -> tuple[State, Rows]:
-    """``[T, E, A]`` decisions."""
+def play(game: Spread, steps: int, state: State, learns: bool) -> tuple[State, Rows]:
+    """``[T, E, A]`` decisions; values only if they are learnt from, as in marl, which asks for them while it learns."""
+
+    def both_values(obs: jax.Array, last_obs: jax.Array, done: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # Episodes end because their time is up: the value of what they end with counts, as in marl.
+        nothing = jnp.zeros(done.shape, jnp.float32)
+        last_value = jax.lax.cond(done.any(), lambda: values(state.weights, last_obs), lambda: nothing)
+        return values(state.weights, obs), last_value
 
     def tick(carried: tuple[Any, jax.Array, jax.Array], _: None) -> tuple[Any, Rows]:
         env, obs, key = carried
@@ -129,8 +148,9 @@ def play(game: Spread, steps: int, state: State) -> tuple[State, Rows]:
         logp = log_probs(state.weights, obs)
         action = jax.random.categorical(for_choice, logp)
         chosen = jnp.take_along_axis(logp, action[..., None], -1)[..., 0]
-        new_obs, env, reward, done = game.step(for_env, env, action)
-        return (env, new_obs, key), Rows(obs, action, chosen, values(state.weights, obs), reward, done)
+        new_obs, last_obs, env, reward, done = game.step(for_env, env, action)
+        value, last_value = both_values(obs, last_obs, done) if learns else (reward, reward)
+        return (env, new_obs, key), Rows(obs, action, chosen, value, reward, done, last_value)
 
     (env, obs, key), rows = jax.lax.scan(tick, (state.env, state.obs, state.key), None, steps)
     return state._replace(env=env, obs=obs, key=key), rows
@@ -141,9 +161,8 @@ def advantages(rows: Rows, last_value: jax.Array) -> jax.Array:
 
     def back(carried: tuple[jax.Array, jax.Array], row: Rows) -> tuple[Any, jax.Array]:
         running, next_value = carried
-        going_on = 1.0 - row.done
-        error = row.reward + GAMMA * next_value * going_on - row.value
-        running = error + GAMMA * TRACE * going_on * running
+        error = row.reward + GAMMA * jnp.where(row.done, row.last_value, next_value) - row.value
+        running = error + GAMMA * TRACE * jnp.where(row.done, 0.0, running)
         return (running, row.value), running
 
     return jax.lax.scan(back, (jnp.zeros_like(last_value), last_value), rows, reverse=True)[1]
@@ -197,13 +216,12 @@ def iterate(game: Spread, state: State, keys: tuple[int, int, int, int, bool]) -
     iterations, steps, epochs, minibatch, learns = keys
 
     def iteration(state: State, _: None) -> tuple[State, jax.Array]:
-        state, rows = play(game, steps, state)
+        state, rows = play(game, steps, state, learns)
         reward = rows.reward.mean()
         if learns:
             return learn(state, rows, epochs, minibatch), (reward, None)
-        # What sampling hands over is part of its work: columns that nobody reads would be left out by XLA. Values are:
-        # marl asks for them while it learns.
-        return state, (reward, [column.mean() for column in rows._replace(value=rows.reward)])
+        # What sampling hands over is part of its work: columns that nobody reads would be left out by XLA.
+        return state, (reward, [column.mean() for column in rows])
 
     state, (reward, _) = jax.lax.scan(iteration, state, None, iterations)
     return state, reward.mean()
