@@ -361,7 +361,13 @@ def action_width(columns: Columns) -> int:
 def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
     """Stored actions ``[N, ...]`` as floats ``[N, action_width]``: choices one-hot, then coordinates."""
     table = actions.reshape(len(actions), -1)
-    parts = [F.one_hot(table[:, c].long(), columns.sizes[c]).float() for c in columns.choices]
+    if not columns.choices:
+        return table.float()  # a Box: all columns are coordinates
+    encoded = torch.zeros(len(table), action_width(columns), device=table.device)
+    at = 0
+    for c in columns.choices:
+        encoded[:, at : at + columns.sizes[c]].scatter_(1, table[:, c : c + 1].long(), 1.0)
+        at += columns.sizes[c]
     if columns.numbers:
-        parts.append(table[:, list(columns.numbers)].float())
-    return torch.cat(parts, dim=1)
+        encoded[:, at:] = table[:, list(columns.numbers)]
+    return encoded
