@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -49,6 +50,14 @@ class Network(Protocol):
     @property
     def pull(self) -> Callable[..., object]:
         """``pull(tape, slopes)`` adds d loss / d parameter to the gradients; ``slopes`` are d loss / d outputs."""
+
+
+@dataclass(frozen=True)
+class ActorLoss:
+    """What an actor's outputs cost, and d loss / d outputs. Derived classes may tell more."""
+
+    loss: Tensor
+    slopes: Tensor
 
 
 class UpdateRatio:
@@ -240,6 +249,7 @@ class ActorCritic(ABC):
 
 
 AC = TypeVar("AC", bound=ActorCritic)
+Loss = TypeVar("Loss", bound=ActorLoss)
 
 
 class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
@@ -268,21 +278,21 @@ class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
         """One update of a policy and its critics."""
 
     def climb(
-        self, ac: AC, network: Network, inputs: Sequence[Tensor], loss_of: Callable[[Tensor], tuple[Tensor, Tensor]],
-        t: Transitions, weight: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """One step of the actor; ``loss_of`` its outputs gives the loss and d loss / d outputs. Returns the loss, without the
-        user's own, and the gradient's norm. ``weight`` is what these rows count in the learner group."""
+        self, ac: AC, network: Network, inputs: Sequence[Tensor], loss_of: Callable[[Tensor], Loss], t: Transitions,
+        weight: float,
+    ) -> tuple[Loss, Tensor]:  # fmt: skip
+        """One step of the actor ``network`` by the ``loss_of`` its outputs; returns this loss, without what the user adds, and
+        the gradient's norm. ``weight`` is what these rows count in the learner group."""
         optimiser, lr, clip = ac.optimisers["actor"], ac.step_sizes(self.timesteps[ac.name])["actor"], ac.config.grad_clip
         if ac.custom_loss is None:
             outputs, tape = network.run(*inputs)
-            loss, slopes = loss_of(outputs)
-            return loss, self.descend_by(network, tape, slopes * weight, optimiser, lr, clip)
+            found = loss_of(outputs)
+            return found, self.descend_by(network, tape, found.slopes * weight, optimiser, lr, clip)
         outputs = network(*inputs)  # by autograd: the user's class may do with the loss what it likes
-        loss, slopes = loss_of(outputs.detach())
-        wanted = with_custom(ac.custom_loss, with_slopes(loss, outputs, slopes), ac.view.columns_of_loss(t))
-        self.check_loss(ac, "actor", wanted)
-        return loss, self.descend(wanted * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
+        found = loss_of(outputs.detach())
+        loss = with_custom(ac.custom_loss, with_slopes(found, outputs), ac.view.columns_of_loss(t))
+        self.check_loss(ac, "actor", loss)
+        return found, self.descend(loss * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
 
     def check_loss(self, ac: AC, part: str, loss: Tensor) -> None:
         """Nothing is learned from a loss that is no number: its gradient is none either, or it has none."""
@@ -335,6 +345,6 @@ class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
             ac.replay.load_state_dict(state[name])
 
 
-def with_slopes(loss: Tensor, outputs: Tensor, slopes: Tensor) -> Tensor:
+def with_slopes(found: ActorLoss, outputs: Tensor) -> Tensor:
     """A loss whose slopes were worked out by hand, as autograd would know it: its value, and its gradient by ``outputs``."""
-    return loss + ((outputs - outputs.detach()) * slopes).sum()
+    return found.loss + ((outputs - outputs.detach()) * found.slopes).sum()

@@ -29,7 +29,7 @@ from marl.algos.learner import LearnerSpec
 from marl.algos.maddpg.actor_critic import DeterministicActorCritic
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.off_policy import ActorCriticLearner, Numbers, Report
+from marl.algos.off_policy import ActorCriticLearner, ActorLoss, Numbers, Report
 from marl.algos.reading import Reading
 from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch
@@ -121,15 +121,15 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
     def _improve_actor(self, ac: DeterministicActorCritic, t: Transitions, seen: Tensor, weight: float) -> Numbers:
         obs, index, legal = ac.view.own(t.now)
 
-        def loss_of(outputs: Tensor) -> tuple[Tensor, Tensor]:
+        def loss_of(outputs: Tensor) -> ActorLoss:
             return self._actor_loss(ac, t, seen, outputs, legal)
 
-        loss, norm = self.climb(ac, ac.actor.model, (obs, index), loss_of, t, weight)
-        return {"actor_loss": loss * weight, "grad_norm": norm / self.learner_group.size}
+        found, norm = self.climb(ac, ac.actor.model, (obs, index), loss_of, t, weight)
+        return {"actor_loss": found.loss * weight, "grad_norm": norm / self.learner_group.size}
 
     def _actor_loss(
         self, ac: DeterministicActorCritic, t: Transitions, seen: Tensor, outputs: Tensor, legal: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> ActorLoss:
         """The loss and its slopes by the actor's outputs: ``dL/dq * dq/dx`` in the columns ``x`` of the own action, then back
         through the drawn options and the squashed coordinates. ``seen`` is the critic's view of what was played."""
         # Of twins the first alone, as in TD3 (Fujimoto et al., 2018); the smaller of both is for targets.
@@ -141,7 +141,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         by_view = critic.pull(tape, by_q, inputs=True, parameters=False)
         assert by_view is not None
         by_action = ac.view.by_own_action(by_view, t.now)
-        return loss, actor.slopes(soft, by_action, temperature) + by_outputs
+        return ActorLoss(loss, actor.slopes(soft, by_action, temperature) + by_outputs)
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
         lr = self.actor_critics[name].step_sizes(self.timesteps[name])
