@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
+from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView, current_logp
 from marl.algos.central_critic.learner import CentralCriticLearner
@@ -11,16 +13,37 @@ from marl.algos.central_critic.losses import (
     normalized,
     policy_gradient_loss,
     value_loss,
+    with_slope,
 )
+from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.reading import Function, Reading
 from marl.data.returns import discounted_until, fold_rewards, gae, returns_to_go, temporal_differences, vtrace
 
 LEFT_OUT: dict[Function, str] = {
+    CentralCriticLearner.prepare: "several learners of one run",
+    CentralCriticLearner._trained: "moves schedules of exploration",
+    TrainingJob.run_together: "policies of one shape, which are trained at once",
+    TrainingJob.key.fget: "policies of one shape, which are trained at once",  # type: ignore[attr-defined]
+    _plain: "policies of one shape, which are trained at once",
+    can_be_stacked: "policies of one shape, which are trained at once",
     CentralCriticLearner._take_gathered: "puts the rounds of a batch together",
     CentralCriticLearner._check_finite: "an error message",
     CentralCriticLearner._finish: "metrics",
+    CentralCriticLearner._unread_columns: "what is not shuffled",
+    CentralCriticLearner._add_custom_gradient: "users' own losses",
+    ActorCritic.run: "actor and critic, one after the other",
+    ActorCritic.pull: "the same, backwards",
+    ActorCritic.run_traced: "users' own losses",
+    Slopes.scaled: "several learners",
+    with_slope: "penalties that few runs have",
+    Critic.run: "one network",
+    Critic.pull: "the same, backwards",
+    Critic._value: "one network",
+    Critic._look_ahead: "recurrent policies",
+    Critic._slices: "batches larger than the memory",
+    Critic._unchanged: "compares views",
     Critic.seen: "looks up rows",
     Critic.forward: "one network",
     Critic.observe: "running statistics of observations",
@@ -35,7 +58,7 @@ LEFT_OUT: dict[Function, str] = {
 def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) -> Reading:
     """From ``learn`` to the optimiser's step."""
     left_out = dict(LEFT_OUT)
-    shown: list[Function] = [learner.learn, learner._with_advantages]
+    shown: list[Function] = [learner.learn, learner._prepare, with_advantages]
     if config.critic_sees == "own":
         left_out[CriticView.forward] = "critics that see more than one agent"
     else:
@@ -44,14 +67,14 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         left_out[fold_rewards] = "a column that is not learned from"
         shown += [returns_to_go, discounted_until]
     elif config.objective == "vtrace":
-        shown += [Critic.estimate_values, current_logp, fold_rewards, vtrace, temporal_differences]
+        shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
     else:
-        shown += [Critic.estimate_values, fold_rewards, gae, temporal_differences]
+        shown += [Critic.estimate_values, Critic._seen_again, fold_rewards, gae, temporal_differences]
     shown += [learner._train, learner._train_batch, normalized, learner._minibatches]
     if config.objective == "ppo":
-        shown += [TrainBatch.minibatches, learner._update, learner._loss, clipped_loss]
+        shown += [TrainBatch.minibatches, learner._update, learner._add_gradient, learner._loss, clipped_loss]
     else:
-        shown += [learner._update, learner._loss, policy_gradient_loss]
+        shown += [learner._update, learner._add_gradient, learner._loss, policy_gradient_loss]
     if config.objective != "pg":
         shown.append(value_loss)
     shown += [FlatOptimiser.step, STEPS[config.optimizer.type]]
