@@ -98,14 +98,18 @@ class TargetNetwork:
         self.mine: list[Tensor] = list(copy.parameters())
         self.theirs: list[Tensor] = list(module.parameters())
         self.buffers = list(zip(copy.buffers(), module.buffers(), strict=True))
+        self.optimiser: FlatOptimiser | None = None
         # A parameter that is not learned (a custom model may have some) is not among the optimiser's numbers.
         if optimiser is not None and all(parameter.requires_grad for parameter in self.theirs):
-            self.mine, self.theirs = [lay_flat(self.mine)], [optimiser.flat]
+            self.optimiser, self.flat = optimiser, lay_flat(self.mine)
 
     @torch.no_grad()
     def move(self, tau: float) -> None:
-        # One call for all parameters: the networks are small, so the number of calls is what costs.
-        torch._foreach_lerp_(self.mine, self.theirs, tau)
+        # The networks are small, so the number of calls is what costs.
+        if self.optimiser is not None:
+            self.flat.lerp_(self.optimiser.flat, tau)
+        else:
+            torch._foreach_lerp_(self.mine, self.theirs, tau)
         for mine, theirs in self.buffers:
             mine.copy_(theirs)
 
@@ -113,7 +117,8 @@ class TargetNetwork:
 def lay_flat(parameters: Sequence[Tensor]) -> Tensor:
     """One tensor of all numbers, of which the parameters become views."""
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-    for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
         parameter.data = part.view_as(parameter)
     return flat
 
@@ -283,7 +288,11 @@ class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
     ) -> tuple[Loss, Tensor]:  # fmt: skip
         """One step of the actor ``network`` by the ``loss_of`` its outputs; returns this loss, without what the user adds, and
         the gradient's norm. ``weight`` is what these rows count in the learner group."""
-        optimiser, lr, clip = ac.optimisers["actor"], ac.step_sizes(self.timesteps[ac.name])["actor"], ac.config.grad_clip
+        optimiser, lr, clip = (
+            ac.optimisers["actor"],
+            ac.step_sizes(self.timesteps[ac.name])["actor"],
+            ac.config.grad_clip,
+        )
         if ac.custom_loss is None:
             outputs, tape = network.run(*inputs)
             found = loss_of(outputs)

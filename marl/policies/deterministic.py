@@ -141,25 +141,22 @@ class DeterministicPolicy(NetworkPolicy):
     def slopes(self, soft: Tensor, by_action: Tensor, temperature: float) -> Tensor:
         """d loss / d outputs by d loss / d action: of options ``y_i (s_i - sum_j y_j s_j) / temperature``, which is 0 for
         illegal ones, as their ``y`` is; of squashed coordinates ``(1 - a^2) s``."""
-        options, sizes = self.columns.options, self._sizes
+        widths = [*self._sizes, len(self.columns.numbers)]
+        *choices, numbers = zip(torch.split(soft, widths, 1), torch.split(by_action, widths, 1), strict=True)
         parts = []
-        if sizes:
-            choices = zip(soft[:, :options].split(sizes, 1), by_action[:, :options].split(sizes, 1), strict=True)
-            for y, slope in choices:
-                parts.append(y * (slope - (y * slope).sum(1, keepdim=True)) / temperature)
-        if self.columns.numbers:
-            numbers, slope = soft[:, options:], by_action[:, options:]
-            bent = slope * (1 - numbers.square())
-            if self._squash is not None:
-                bent = torch.where(self._squash.to(slope.device), bent, slope)
-            parts.append(bent)
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        for y, slope in choices:
+            parts.append(y * (slope - (y * slope).sum(1, keepdim=True)) / temperature)
+        coordinates, slope = numbers
+        bent = slope * (1 - coordinates.square())
+        if self._squash is not None:
+            bent = torch.where(self._squash.to(slope.device), bent, slope)
+        return torch.cat([*parts, bent], dim=1)
 
     def _encoded(self, out: Tensor, choose: Chooser) -> Tensor:
         options = self.columns.options
         if not options:
             return out
-        parts = [choose(logits) for logits in out[:, :options].split(self._sizes, dim=1)]
+        parts = [choose(logits) for logits in torch.split(out[:, :options], self._sizes, dim=1)]
         if self.columns.numbers:
             parts.append(out[:, options:])
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

@@ -49,7 +49,9 @@ class ManyActions(MultiAgentEnv):
         return self._obs(), {}
 
     def _obs(self) -> dict[str, Any]:
-        return {agent: self._seen(agent[:-2]) for agent in self.possible_agents if not (agent[-1] == "1" and self.t % 2)}
+        return {
+            agent: self._seen(agent[:-2]) for agent in self.possible_agents if not (agent[-1] == "1" and self.t % 2)
+        }
 
     def _seen(self, kind: str) -> Any:
         seen = self.rng.normal(size=WIDTHS[kind]).astype(np.float32)

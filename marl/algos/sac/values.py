@@ -19,7 +19,7 @@ from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import expected_soft_value, smallest, soft_value
 from marl.algos.transitions import JointObs, Transitions
 from marl.policies.config import ModelConfig
-from marl.policies.distributions import Categorical
+from marl.policies.distributions import Categorical, log_softmax
 from marl.policies.networks import build_mlp, seeded
 from marl.policies.squashed import SquashedGaussian, SquashedPolicy
 
@@ -72,7 +72,8 @@ class SoftValues(ABC):
 
     def seen(self, transitions: Transitions) -> Tensor:
         """What critics look at to value what was done."""
-        return self.view(transitions.now, self.view.played(transitions))
+        view: Tensor = self.view(transitions.now, self.view.played(transitions))
+        return view
 
     def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
         """``[2, N]``: values of what was done."""
@@ -110,9 +111,11 @@ class DrawnValues(SoftValues):
         self.gaussian, self.noise_width = gaussian, gaussian.width
 
     def pick(self, values: Tensor, transitions: Transitions) -> Tensor:
+        del transitions  # there is one value, that of what was done
         return values.squeeze(2)
 
     def spread(self, slopes: Tensor, transitions: Transitions) -> Tensor:
+        del transitions
         return slopes.unsqueeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,12 +170,12 @@ class SummedValues(SoftValues):
         return done.expand(2, -1).unsqueeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        logs = self.policy(*self.view.own(moment.joint)).log_softmax(1)
+        logs = log_softmax(self.policy(*self.view.own(moment.joint)))
         values = critics(self._blank(moment.joint, moment.others))
         return expected_soft_value(values, logs, alpha)[0], -(logs.exp() * logs).sum(1)
 
     def loss(self, critics: ActionCritics, moment: Moment, params: Tensor, alpha: Tensor) -> SoftLoss:
-        logs = params.log_softmax(1)
+        logs = log_softmax(params)
         values, _ = critics.run(self._blank(moment.joint, moment.others))
         value, slopes = expected_soft_value(values, logs, alpha)
         return SoftLoss(-value.mean(), slopes * (-1 / len(params)), -(logs.exp() * logs).sum(1))
