@@ -259,6 +259,23 @@ def test_other_networks_and_losses_of_the_users_own_take_it_as_well(algo: str, k
         assert check(trainer) > 0
 
 
+@pytest.mark.parametrize("sees", ["own", "group", "all"])
+def test_an_own_action_put_into_the_critics_input_is_what_the_view_of_it_shows(sees: str) -> None:
+    with built("maddpg", sees) as trainer:
+        for learner in trainer.learners:
+            assert isinstance(learner, MaddpgLearner)
+            for ac in learner.actor_critics.values():
+                t, view = ac.transitions(ac.sample(learner.rng)), ac.view
+                mine = torch.rand(len(t), ac.actor.model.outputs)
+                played = view.played(t)
+                for joint in (t.now, t.next):  # at outcomes some of the agents themselves have left
+                    put = view.with_own_action(view(joint, played), joint, mine)
+                    assert torch.equal(put, view(joint, view.with_own(joint, played, mine)))
+                    own = view.by_own_action(put, joint)
+                    assert torch.equal(own, mine * view._here(joint))
+                assert not view._here(t.next).all()
+
+
 def flipped(function: Callable[..., Any], place: int | None) -> Callable[..., Any]:
     """The same function with the wrong sign of its result, or of one of its results."""
 
