@@ -25,7 +25,7 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, Task
 from marl.errors import UnknownPolicyError
-from marl.policies.networks import Features, action_width, encode_actions
+from marl.policies.networks import Features, action_width, encode_actions, one_hot
 from marl.policies.policy import Inputs, Policy
 
 Actions: TypeAlias = dict[int, Tensor]
@@ -216,7 +216,6 @@ class JointActionView(nn.Module):
     _own_slot: Tensor
     _own_place: Tensor
     _own_columns: Tensor
-    _seat_code: Tensor
 
     def __init__(self, visible: VisibleAgents, *, agent_id: bool = False) -> None:
         super().__init__()
@@ -230,7 +229,6 @@ class JointActionView(nn.Module):
         self.register_buffer("_own_slot", torch.from_numpy(visible.own), persistent=False)
         self.register_buffer("_own_place", torch.from_numpy(place), persistent=False)
         self.register_buffer("_own_columns", torch.from_numpy(columns), persistent=False)
-        self.register_buffer("_seat_code", torch.eye(visible.kind.size), persistent=False)
 
     def _places(self) -> tuple[Ints, Ints]:
         """By seat: where the own agent stands among all slots, and where the numbers of its action stand in the input."""
@@ -251,7 +249,7 @@ class JointActionView(nn.Module):
     def forward(self, joint: JointObs, actions: Actions) -> Tensor:
         view: Tensor = self.joint(joint.obs, joint.present, actions)
         if self.seats:
-            view = torch.cat([view, self._seat_code.index_select(0, joint.seat)], dim=1)
+            view = torch.cat([view, one_hot(joint.seat, self.seats)], dim=1)
         return view
 
     def with_own_action(self, view: Tensor, joint: JointObs, mine: Tensor) -> Tensor:

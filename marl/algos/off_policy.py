@@ -97,7 +97,11 @@ class TargetNetwork:
     def __init__(self, copy: nn.Module, module: nn.Module, optimiser: FlatOptimiser | None = None) -> None:
         self.mine: list[Tensor] = list(copy.parameters())
         self.theirs: list[Tensor] = list(module.parameters())
-        self.buffers = list(zip(copy.buffers(), module.buffers(), strict=True))
+        kept, followed = (
+            dict(copy.named_buffers()),
+            module.state_dict(keep_vars=True),
+        )  # tables that never change are not in it
+        self.buffers = [(kept[name], tensor) for name, tensor in followed.items() if name in kept]
         self.optimiser: FlatOptimiser | None = None
         # A parameter that is not learned (a custom model may have some) is not among the optimiser's numbers.
         if optimiser is not None and all(parameter.requires_grad for parameter in self.theirs):

@@ -61,8 +61,11 @@ class SquashedGaussian(Distribution):
         """Actions and log probabilities as differentiable functions of ``params``; ``noise`` is standard normal."""
         mean, log_std = params.chunk(2, 1)
         free = mean + noise * log_std.exp()
-        logp = -(0.5 * noise.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(1)
-        return torch.where(self._bounded.to(free.device), free.tanh(), free), logp - self._shrinkage(free).sum(1)
+        surprise = 0.5 * noise.square() + log_std + self._shrinkage(free)
+        actions = free.tanh()
+        if not self.all_bounded:
+            actions = torch.where(self._bounded.to(free.device), actions, free)
+        return actions, -surprise.sum(1) - 0.5 * math.log(2 * math.pi) * self.width
 
     def slopes(self, params: Tensor, noise: Tensor, actions: Tensor, by_actions: Tensor, by_logp: Tensor) -> Tensor:
         """d loss / d ``params`` by d loss / d what ``draw`` gave; ``by_logp`` is ``[N, 1]`` or one number for all rows.
@@ -108,7 +111,11 @@ class SquashedGaussian(Distribution):
 
     def _shrinkage(self, free: Tensor) -> Tensor:
         """``log da / du`` per coordinate."""
-        return torch.where(self._bounded.to(free.device), 2 * (math.log(2) - free - F.softplus(-2 * free)), 0.0)
+        double = -2 * free
+        shrinkage = torch.sub(double, F.softplus(double), alpha=2) + 2 * math.log(2)
+        if self.all_bounded:
+            return shrinkage
+        return torch.where(self._bounded.to(free.device), shrinkage, 0.0)
 
 
 class SquashedTape(NamedTuple):
