@@ -18,7 +18,8 @@ from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 
 Columns: TypeAlias = dict[str, Any]
 """Name to array; for the columns of agents, name to one array per kind."""

@@ -10,7 +10,8 @@ import numpy as np
 from marl.envs.external.steps import Episode
 from marl.mappers.mapper import Mapper
 from marl.rollout.config import RolloutSpec
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 from marl.serve.acting import ActingLoop
 from marl.serve.client_worker import ClientRunner, ClientWorker
 from marl.serve.fragments import Fragment

@@ -1,0 +1,71 @@
+"""Which cells of the grid ``[E, A_k]`` of one kind of agents a policy decides for now, and how their rows come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from marl.data.task import AgentType, Array, Bools, Ints
+
+
+class MarkedCells:
+    """Any cells; ``mask`` ``[E, A_k]`` marks them."""
+
+    def __init__(self, mask: Bools) -> None:
+        self.mask = mask
+
+    def rows(self, grid: Array) -> Array:
+        """``[N, ...]`` out of ``[E, A_k, ...]``, copy by copy."""
+        return np.asarray(grid[self.mask])
+
+    def put(self, grid: Array, rows: Array) -> None:
+        """Write ``[N, ...]`` into ``[E, A_k, ...]``."""
+        grid[self.mask] = rows
+
+
+class WholeColumns(MarkedCells):
+    """Some seats in all copies, which is the usual case: their rows are copied in one stretch instead of being gathered."""
+
+    def __init__(self, mask: Bools) -> None:
+        super().__init__(mask)
+        found = np.flatnonzero(mask[0])
+        self.columns: slice | Ints = found
+        if found.size == found[-1] - found[0] + 1:
+            self.columns = slice(int(found[0]), int(found[-1]) + 1)
+        self._shape = (len(mask), found.size)
+        self._count = len(mask) * found.size
+
+    def rows(self, grid: Array) -> Array:
+        # Always a copy, as gathering gives one: what a policy does with its inputs must not reach the env's arrays.
+        picked = np.array(grid[:, self.columns], order="C")
+        return picked.reshape(self._count, *grid.shape[2:])
+
+    def put(self, grid: Array, rows: Array) -> None:
+        grid[:, self.columns] = rows.reshape(*self._shape, *grid.shape[2:])
+
+
+class Seating:
+    """Who decides for which seats whenever everybody is asked; looked up anew only when ``policy_of`` has changed."""
+
+    def __init__(self) -> None:
+        self._known: Ints = np.zeros((0, 0), np.int64)
+        self._columns: list[list[tuple[int, WholeColumns]]] = []
+
+    def whole_columns(self, policy_of: Ints, kinds: Sequence[AgentType]) -> list[list[tuple[int, WholeColumns]]]:
+        """Per kind the policies and their seats; empty where a seat is not played by the same policy in all copies."""
+        changed = policy_of.shape != self._known.shape or not (policy_of == self._known).all()
+        if changed:
+            self._known = policy_of.copy()
+            self._columns = [_columns_by_policy(policy_of[:, kind.seats]) for kind in kinds]
+        return self._columns
+
+
+def _columns_by_policy(policy_of: Ints) -> list[tuple[int, WholeColumns]]:
+    alike = bool((policy_of == policy_of[0]).all())
+    if not alike:
+        return []
+    found: list[tuple[int, WholeColumns]] = []
+    for index in np.unique(policy_of[0]).tolist():  # in the order of the policies, as they are asked one by one
+        found.append((index, WholeColumns(policy_of == index)))
+    return found
