@@ -97,7 +97,7 @@ class RolloutWorker(WorkerPolicies):
         if self._shares_policies:
             self._place_policies()
         runner.clock.pop()  # what was before is not a part of this round
-        for row in self.buffer.extend(steps):
+        for row in self.buffer.extend(steps, all_recorded=True):
             choices = runner.decide(self.rng, explore=self.spec.config.explore)
             self.buffer.record(row, runner, choices)
             output = runner.advance(choices)
