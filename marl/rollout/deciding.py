@@ -14,7 +14,7 @@ from marl.envs.batched import BatchedEnv, StepOutput
 from marl.envs.vector.checks import EnvCheck
 from marl.errors import PolicyError, UserError, let_through
 from marl.policies.policy import NO_LOTS, Inputs, Policy
-from marl.rollout.cells import MarkedCells, Seating
+from marl.rollout.cells import MarkedCells, Seating, all_of, any_of
 from marl.rollout.config import RolloutConfig
 
 
@@ -57,7 +57,7 @@ class Deciding:
         if self.drawn:
             self._draw_for_new_episodes()
         kinds = self.env.kinds
-        whole = self.seating.whole_columns(self.policy_of, kinds) if present.all() else []
+        whole = self.seating.whole_columns(self.policy_of, kinds) if all_of(present) else []
         for k, kind in enumerate(kinds):
             actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
             choices.actions.append(actions)
@@ -74,7 +74,7 @@ class Deciding:
         seats = self.env.kinds[k].seats
         for index in self._policies_of_kind[k]:
             mine = present[:, seats] & (self.policy_of[:, seats] == index)
-            if mine.any():
+            if any_of(mine):
                 yield index, MarkedCells(mine)
 
     def _act(

@@ -19,7 +19,7 @@ from marl.envs.vector.env_errors import env_failure, guarded, time_limit
 from marl.errors import CheckpointError, EnvError, SpaceMismatchError
 from marl.mappers.mapper import Mapper, check_known
 from marl.policies.policy import Policy
-from marl.rollout.cells import Seating
+from marl.rollout.cells import Seating, any_of
 from marl.rollout.config import RolloutConfig, clipped
 from marl.rollout.deciding import Actions, Deciding
 from marl.rollout.episode_callbacks import EpisodeCallbacks
@@ -192,7 +192,7 @@ class EnvRunner(Deciding):
         self.clock.lap("env_wait")
         self.t += 1
         self.check.look(output, self._where_in)
-        if (output.terminated & (output.truncated | output.blind)).any():
+        if any_of(output.terminated):  # seldom: the step itself does not end lives
             _let_terminated_win(output)
         if self.config.horizon is not None:
             self._cut_at_horizon(output, self.config.horizon)
@@ -209,13 +209,15 @@ class EnvRunner(Deciding):
     def settle(self, output: StepOutput) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Returns copies to start anew."""
         ended = output.terminated | output.truncated
-        self.alive = (self.alive | output.present) & ~ended
+        seen = output.present | ended
+        # Who is asked or has ended has been seen; who has ended is not alive any more.
+        self.alive = (self.alive | seen) & ~ended
         if self._has_memory:
             for kind, column in zip(self.env.kinds, self.carry, strict=True):
                 column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
         if output.born:
             self._welcome(output.born)
-        self.stats.seen |= output.present | ended
+        self.stats.seen |= seen
         over = np.flatnonzero(output.over)
         watched = self.callbacks.settle(over) if self.callbacks is not None else []
         if over.size:
@@ -308,6 +310,8 @@ def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
 
 def _let_terminated_win(output: StepOutput) -> None:
     """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
+    if not any_of(output.terminated & (output.truncated | output.blind)):
+        return
     # The env may use these arrays again, so they are not written into.
     output.truncated = output.truncated & ~output.terminated
     output.blind = output.blind & ~output.terminated

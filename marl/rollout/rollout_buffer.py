@@ -18,6 +18,7 @@ from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
+from marl.rollout.cells import all_of, any_of
 from marl.rollout.deciding import Actions
 from marl.rollout.env_runner import EnvRunner
 
@@ -158,12 +159,12 @@ class RolloutBuffer:
         columns["rewards"][row] = output.rewards
         columns["terminateds"][row], columns["truncateds"][row] = output.terminated, output.truncated
         columns["over"][row] = output.over
-        blind = bool(output.blind.any())
+        blind = any_of(output.blind)
         seen_last = output.truncated & ~output.blind if blind else output.truncated
         np.logical_or(self.alive, seen_last, out=columns["new_alive"][row])
         answered = output.present | output.terminated
         answered |= output.truncated
-        if not blind and answered.all() and (self.open == row).all():
+        if not blind and all_of(answered) and all_of(self.open == row):
             # All agents decided in this row and are asked again or have ended: the usual case of games without turns.
             columns["elapsed"][row] = 1
             columns["active"][row] = not self.complete_episodes
