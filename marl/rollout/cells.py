@@ -44,10 +44,10 @@ class WholeColumns(MarkedCells):
         if found.size == found[-1] - found[0] + 1:
             self.columns = slice(int(found[0]), int(found[-1]) + 1)
         self._shape = (len(mask), found.size)
-        self._count = len(mask) * found.size
+        self.count = len(mask) * found.size  # rows
 
     def rows(self, grid: Array) -> Array:
-        shape = (self._count, *grid.shape[2:])
+        shape = (self.count, *grid.shape[2:])
         if not grid.size:  # masks where everything is legal, memories of those who have none
             return np.empty(shape, grid.dtype)
         # Always a copy, as gathering gives one: what a policy does with its inputs must not reach the env's arrays.
@@ -55,6 +55,32 @@ class WholeColumns(MarkedCells):
 
     def put(self, grid: Array, rows: Array) -> None:
         grid[:, self.columns] = rows.reshape(*self._shape, *grid.shape[2:])
+
+
+class ColumnsOfSeveral(WholeColumns):
+    """The seats of ``K`` policies, equally many each, in all copies: rows of one policy after the other."""
+
+    def __init__(self, parts: Sequence[WholeColumns]) -> None:
+        mask = np.zeros_like(parts[0].mask)
+        columns: list[int] = []
+        for part in parts:
+            mask |= part.mask
+            columns += np.flatnonzero(part.mask[0]).tolist()
+        super().__init__(mask)
+        copies, seats = self._shape
+        self._split = (copies, len(parts), seats // len(parts))
+        # Policies that play one seat each in the order of the seats are the usual case, and a slice.
+        if columns != sorted(columns):
+            self.columns = np.array(columns)
+
+    def rows(self, grid: Array) -> Array:
+        parts = grid[:, self.columns].reshape(*self._split, *grid.shape[2:])
+        return np.array(parts.swapaxes(0, 1), order="C").reshape(self.count, *grid.shape[2:])
+
+    def put(self, grid: Array, rows: Array) -> None:
+        copies, policies, seats = self._split
+        parts = rows.reshape(policies, copies, seats, *grid.shape[2:])
+        grid[:, self.columns] = parts.swapaxes(0, 1).reshape(copies, policies * seats, *grid.shape[2:])
 
 
 class Seating:

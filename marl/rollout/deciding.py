@@ -16,6 +16,7 @@ from marl.errors import PolicyError, UserError, let_through
 from marl.policies.policy import NO_LOTS, Inputs, Policy
 from marl.rollout.cells import MarkedCells, Seating, all_of, any_of
 from marl.rollout.config import RolloutConfig
+from marl.rollout.turns import Stacks, Turn
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Deciding:
     clock: Clock
     check: EnvCheck
     seating: Seating
+    stacks: Stacks
     _column: list[Ints]
     _policies_of_kind: list[list[int]]
     _has_memory: bool
@@ -62,20 +64,34 @@ class Deciding:
             actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
             choices.actions.append(actions)
             logp = choices.logp[:, kind.seats]
-            asked = (whole and whole[k]) or self._cells_asked(k, present)
-            for index, cells in asked:
-                decided, chances = self._act(k, index, cells, rng, explore)
-                cells.put(actions, decided)
-                cells.put(logp, chances)
+            turns = self.stacks.turns(k, whole[k]) if whole else []
+            for turn in turns or self._turns_asked(k, present):
+                decided, chances = self._take(k, turn, rng, explore)
+                turn.cells.put(actions, decided)
+                turn.cells.put(logp, chances)
         return choices
 
-    def _cells_asked(self, k: int, present: Bools) -> Iterator[tuple[int, MarkedCells]]:
+    def _turns_asked(self, k: int, present: Bools) -> Iterator[Turn]:
         """Policies that are asked now, and the seats of kind ``k`` for which they are."""
         seats = self.env.kinds[k].seats
         for index in self._policies_of_kind[k]:
             mine = present[:, seats] & (self.policy_of[:, seats] == index)
             if any_of(mine):
-                yield index, MarkedCells(mine)
+                yield Turn(index, MarkedCells(mine))
+
+    def _take(self, k: int, turn: Turn, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
+        """Actions of one turn, as they are stored, and their log probabilities."""
+        if turn.stack is None:
+            return self._act(k, turn.policy, turn.cells, rng, explore)
+        cells, view = turn.cells, self.view
+        inputs = Inputs(cells.rows(view.obs[k]), cells.rows(view.legal[k]), cells.rows(self._column[k]))
+        self.clock.lap("raw_obs_processing")
+        try:
+            decided = turn.stack.act(inputs, rng, explore=explore)
+        except BaseException as error:
+            raise self._policy_failure(error, turn.policy, len(inputs)) from error
+        self.clock.lap("inference")
+        return decided
 
     def _act(
         self, k: int, index: int, cells: MarkedCells, rng: np.random.Generator, explore: bool

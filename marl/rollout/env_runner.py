@@ -24,6 +24,7 @@ from marl.rollout.config import RolloutConfig, clipped
 from marl.rollout.deciding import Actions, Deciding
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episode_stats import EpisodeStatsRecorder
+from marl.rollout.turns import Stacks
 
 
 class EnvRunner(Deciding):
@@ -41,7 +42,7 @@ class EnvRunner(Deciding):
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         copies, seats = env.num_envs, len(env.seat_names)
         self.policy_of = np.zeros((copies, seats), np.int64)
-        self.seating = Seating()
+        self.seating, self.stacks = Seating(), Stacks(self.policies)
         self._prepare_kinds()
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
         self.episode_uniform = np.zeros((copies, seats))
