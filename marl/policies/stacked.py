@@ -35,12 +35,20 @@ def shape_of(policy: Policy) -> Hashable | None:
 
 def _only_layers(policy: StochasticPolicy) -> bool:
     """Whether it is fully connected layers and a distribution: no memory, no noise, nothing with numbers of its own."""
-    if policy.carry_size or policy.draws_lots or policy.starts_randomly or policy.model.device.type != "cpu":
-        return False
-    if policy.noise_sets_std or policy.log_std is not None or type(policy.distribution) not in DRAWN_ROW_BY_ROW:
-        return False
     model = policy.model
-    return model.plain and model.filter is None and model.features.custom is None
+    more = [
+        policy.carry_size > 0,
+        policy.draws_lots,
+        policy.starts_randomly,
+        policy.noise_sets_std,
+        policy.log_std is not None,
+        type(policy.distribution) not in DRAWN_ROW_BY_ROW,
+        not model.plain,
+        model.filter is not None,
+        model.features.custom is not None,
+        model.device.type != "cpu",
+    ]
+    return not any(more)
 
 
 class StackedPolicies:
