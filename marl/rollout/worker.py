@@ -182,9 +182,7 @@ class RolloutWorker(WorkerPolicies):
     @as_built(lambda worker: worker.spec.trust)
     def _make_env(self, recipe: EnvRecipe, copies: int, with_state: bool, render_mode: str | None = None) -> BatchedEnv:
         return make_batched_env(
-            recipe.env,
-            copies,
-            recipe.env_config,
+            recipe.env, copies, recipe.env_config,
             worker_index=self.index,
             num_workers=self.spec.config.num_workers,
             fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
@@ -193,7 +191,7 @@ class RolloutWorker(WorkerPolicies):
             seed=self.spec.seed,
             remote=self.spec.config.on_ray and self.index > 0,
             render_mode=render_mode,
-        )
+        )  # fmt: skip
 
     def context(self, env_id: int) -> EnvContext:
         """The ``env_config`` of one copy, which knows where the copy lives."""
