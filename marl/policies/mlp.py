@@ -45,7 +45,8 @@ class Activation(NamedTuple):
 
 def fast_tanh_(x: Tensor) -> Tensor:
     """``tanh`` in place as ``2 sigmoid(2x) - 1``: four times as fast as torch's on a CPU, wrong by 2e-7 at most."""
-    if x.numel() < FEW:
+    # By the size of one network's part: what a network computes must not depend on how many others are in a stack with it.
+    if x.dim() == 2 and x.numel() < FEW:
         return torch.tanh_(x)
     s = x.mul_(2).sigmoid_()
     # A tensor of no dimension, because 2s - 1 is then one pass over the numbers and not two.
