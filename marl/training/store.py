@@ -287,11 +287,15 @@ class Store:
                 trainer.extensions.rounds.load_state_dict(saved["population"])
         trainer.learning.align()
         self.restored = self._unproven = folder
-        self._told = other_rounding(folder, run)
-        if self._told:
-            log.warning("%s", self._told)
+        self._tell_rounding(folder, run)
         if self.files is not None:
             self.go_on()
+
+    def _tell_rounding(self, folder: Path, run: Mapping[str, Any]) -> None:
+        self._told = other_rounding(folder, run)
+        # Told at once: whoever only calls `train` has no display that would show notes.
+        if self._told:
+            log.warning("%s", self._told)
 
     def _follow_changes(self, folder: Path) -> None:
         """Bring this trainer to the policies of a run that were changed while it trained."""
