@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,6 +38,13 @@ def test_each_name_that_a_key_takes_has_its_function_its_graph_and_its_cost() ->
     told = [entry.split()[0] for entry in ACTIVATION_COST.split(", ")]
     assert told == [name for name in NAMES if name != "tanh"]
     assert ACTIVATION_COST in str(ModelConfig.model_fields["fcnet_activation"].description)
+
+
+def test_the_page_and_the_key_tell_the_same_costs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == list(NAMES)
+    assert ", ".join(f"{name} {cost}" for name, cost in rows if name != "tanh") == ACTIVATION_COST
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "tanh"])
