@@ -31,6 +31,7 @@ from rich.console import Console
 from scale_env import Crowd
 
 import marl
+from marl.data.clock import Clock
 from marl.policies.build import weights_of
 from marl.rollout.pool import concat_rollouts
 
@@ -126,11 +127,25 @@ def best_seconds(work: Callable[[], object], least: float) -> float:
     return min(spent)
 
 
+class CpuClock(Clock):
+    """Books CPU time: what the same process does, whoever else is at work on the machine."""
+
+    def start(self) -> None:
+        self._last = time.process_time()
+
+    def lap(self, activity: str) -> None:
+        now = time.process_time()
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + now - self._last
+        self._last = now
+
+
 def measure(point: Point, least: float) -> dict[str, float]:
     """Seconds of a round: ``collect``, ``learn``, and what of learning is making rows with advantages (``load``)."""
     with trainer_of(point) as trainer:
         batch = trainer.workers.collect(point.ticks).batch
         loads: list[float] = []
+        for learner in trainer.learners:
+            learner.clock = CpuClock()
 
         def learn() -> None:
             trainer.learning.learn(batch)

@@ -72,13 +72,13 @@ def rows_of(row: Row) -> float:
     return float(row["envs"] * row["agents"] * row["ticks"])
 
 
-def updates_of(row: Row, minibatch: int) -> float:
-    """Minibatches of one round: agents are dealt to policies in turn, so some policies have one agent more."""
+def minibatches_of(row: Row, minibatch: int) -> list[int]:
+    """How many minibatches each policy has per epoch: agents are dealt in turn, so some policies have one agent more."""
     fewest, with_one_more = divmod(row["agents"], row["policies"])
-    per_agent, updates = row["envs"] * row["ticks"], 0
+    per_agent, counts = row["envs"] * row["ticks"], []
     for agents, policies in ((fewest + 1, with_one_more), (fewest, row["policies"] - with_one_more)):
-        updates += policies * math.ceil(agents * per_agent / minibatch)
-    return float(updates * row["epochs"])
+        counts += [math.ceil(agents * per_agent / minibatch)] * policies
+    return counts
 
 
 def collecting(row: Row) -> Terms:
@@ -100,10 +100,11 @@ def loading(row: Row) -> Terms:
 
 def updating(minibatch: int) -> Callable[[Row], Terms]:
     def terms(row: Row) -> Terms:
-        seen = rows_of(row) * row["epochs"]
+        seen, counts = rows_of(row) * row["epochs"], minibatches_of(row, minibatch)
+        # Policies of one shape take their steps together: a step is paid once, and each policy's minibatch in it.
         return {
-            "round": 1.0, "policy": row["policies"], "minibatch": updates_of(row, minibatch), "row and epoch": seen,
-            "byte and epoch": seen * row["obs"] * FLOAT,
+            "round": 1.0, "policy": row["policies"], "step": max(counts) * row["epochs"],
+            "minibatch": sum(counts) * row["epochs"], "row and epoch": seen, "byte and epoch": seen * row["obs"] * FLOAT,
         }  # fmt: skip
 
     return terms
@@ -201,8 +202,7 @@ class Model:
 def model_of(found: Mapping[str, Any]) -> Model:
     """The model that fits the numbers of ``benchmarks/scale.py``."""
     points, workers, concat = found["points"], found["workers"], found["concat"]
-    # The parts of learning were timed by different clocks: what is left of learning is never less than a tenth.
-    updates = [max(row["learn"] - row["load"], row["learn"] / 10) for row in points]
+    updates = [row["learn"] - row["load"] for row in points]
     whole = [{**row, "envs": row["envs"] * row["workers"]} for row in workers]
     return Model(
         collect=fit(points, [row["collect"] for row in points], collecting),

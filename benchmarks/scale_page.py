@@ -96,7 +96,7 @@ def meaning(found: Mapping[str, Any], model: Model) -> str:
     constant = ("round", "tick", "policy and tick")
     few, many = (share_of(model.collect, row, *constant) for row in (envs[0], envs[-1]))
     calls = share_of(model.collect, policies[-1], "policy and tick")
-    small = share_of(model.update, along(found, "envs")[0], "round", "policy", "minibatch")
+    small = share_of(model.update, along(found, "envs")[0], "round", "policy", "step", "minibatch")
     seen = model.collect.prices["observed byte"] * FLOAT * obs[-1]["obs"]
     row_price = model.collect.prices["agent step"] + seen
     return (

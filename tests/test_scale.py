@@ -62,7 +62,7 @@ def test_updates_are_counted_as_the_learner_makes_them() -> None:
             trainer.learning.learn(collected.batch)
             made = trainer.learning.counters()["num_updates"] - before
         assert collected.agent_steps == point.rows
-        assert made == scale_model.updates_of(asdict(point), scale.MINIBATCH)
+        assert made == point.epochs * sum(scale_model.minibatches_of(asdict(point), scale.MINIBATCH))
 
 
 def test_overlap_never_slows_a_run_and_the_limit_is_where_the_driver_takes_as_long_as_collecting() -> None:
