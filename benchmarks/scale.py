@@ -244,6 +244,7 @@ def main() -> None:
     marl.register_env("crowd", Crowd)
     console, began, least = Console(stderr=True), time.perf_counter(), 0.1 if given.quick else 0.5
     found: dict[str, Any] = {"quick": given.quick, "machine": machine(), "minibatch": MINIBATCH, "points": []}
+    found |= {"nodes": NODES, "cpus": CPUS_PER_NODE}
     for axis, point in points(given.quick):
         row = {"axis": axis, **asdict(point), **measure(point, least)}
         console.print(

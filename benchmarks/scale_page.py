@@ -48,6 +48,10 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.2%}"
+
+
 # -- parts of the page -----------------------------------------------------------------------------------------------
 
 
@@ -120,7 +124,7 @@ def foretold_table(model: Model) -> str:
             cells = [setting.name, f"{workers}"]
             for overlap in (False, True):
                 speed = model.speed(setting, workers, overlap)
-                cells += [number(speed), f"{speed / ideal:.0%}"]
+                cells += [number(speed), percent(speed / ideal)]
             rows.append(cells)
     return table(["run", "workers", "in turn", "share", "overlapped", "share"], rows)
 
@@ -178,7 +182,13 @@ def advice(model: Model) -> str:
     parts = model.round(setting, 64)
     first = max(DRIVER, key=lambda name: parts[name])
     share = parts[first] / sum(parts[name] for name in DRIVER)
-    return "\n".join([*lines, "", f"The largest part of the driver's work there is *{NAMES[first]}* ({share:.0%})."])
+    lines += [
+        "",
+        f"The largest part of the driver's work there is *{NAMES[first]}* ({share:.0%}). Putting the rollouts side ",
+    ]
+    joined = parts["concat"] / parts["gather"]
+    lines[-1] += f"by side is {joined:.0%} of gathering: the rest is Ray's, per call and per byte."
+    return "\n".join(lines)
 
 
 def assumed() -> str:
@@ -195,6 +205,8 @@ def page(found: Mapping[str, Any], model: Model) -> str:
         **found["machine"],
         minutes=max(1, round(found["took_s"] / 60)),
         minibatch=found["minibatch"],
+        nodes=found["nodes"],
+        cpus=found["cpus"],
         warning=warning,
         collecting=curve_table(found, lambda row: row["collect"], model.collect),
         learning=curve_table(found, lambda row: row["learn"], model.learn),
