@@ -36,7 +36,7 @@ from marl.policies.build import weights_of
 from marl.rollout.pool import concat_rollouts
 
 HERE = Path(__file__).parent
-MINIBATCH = 400
+MINIBATCHES = (100, 400, 1_600, 4_800)  # rows
 NODES, CPUS_PER_NODE = 4, 2  # of the cluster; the driver's own node has no room for workers
 STORE = 200_000_000  # bytes of each node's object store
 
@@ -52,6 +52,7 @@ class Point:
     ticks: int = 16
     epochs: int = 2
     workers: int = 0
+    minibatch: int = 400
 
     @property
     def rows(self) -> int:
@@ -78,7 +79,8 @@ def others(count: int) -> list[Point]:
         logs = [rng.uniform(0, np.log(largest)) for largest in (1024, 200, 512, 64)]
         envs, agents, obs, ticks = (round(float(np.exp(log))) for log in logs)
         policies = int(rng.integers(1, min(agents, 20) + 1))
-        point = Point(envs, agents, policies, obs, max(ticks, 2), int(rng.integers(1, 5)))
+        minibatch = int(rng.choice(MINIBATCHES))
+        point = Point(envs, agents, policies, obs, max(ticks, 2), int(rng.integers(1, 5)), minibatch=minibatch)
         if 200 <= point.rows <= 60_000 and point.rows * point.obs <= 4_000_000:
             found.append(point)
     return found
@@ -104,7 +106,7 @@ def trainer_of(point: Point) -> Iterator[marl.Trainer]:
     keys: dict[str, Any] = {
         "env": "crowd", "env_config": {"agents": point.agents, "obs_size": point.obs}, "num_envs_per_worker": point.envs,
         "train_batch_size": point.envs * point.ticks * max(1, point.workers), "rollout_fragment_length": point.ticks,
-        "sgd_minibatch_size": MINIBATCH, "num_sgd_iter": point.epochs, "fcnet_hiddens": [64, 64],
+        "sgd_minibatch_size": point.minibatch, "num_sgd_iter": point.epochs, "fcnet_hiddens": [64, 64],
         "evaluation": {"interval": 0}, "log_sys_usage": False, "num_workers": point.workers, "seed": 0,
     }  # fmt: skip
     if point.policies > 1:
@@ -243,7 +245,7 @@ def main() -> None:
     torch.set_num_threads(1)
     marl.register_env("crowd", Crowd)
     console, began, least = Console(stderr=True), time.perf_counter(), 0.1 if given.quick else 0.5
-    found: dict[str, Any] = {"quick": given.quick, "machine": machine(), "minibatch": MINIBATCH, "points": []}
+    found: dict[str, Any] = {"quick": given.quick, "machine": machine(), "points": []}
     found |= {"nodes": NODES, "cpus": CPUS_PER_NODE}
     for axis, point in points(given.quick):
         row = {"axis": axis, **asdict(point), **measure(point, least)}

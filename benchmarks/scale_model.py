@@ -72,12 +72,12 @@ def rows_of(row: Row) -> float:
     return float(row["envs"] * row["agents"] * row["ticks"])
 
 
-def minibatches_of(row: Row, minibatch: int) -> list[int]:
+def minibatches_of(row: Row) -> list[int]:
     """How many minibatches each policy has per epoch: agents are dealt in turn, so some policies have one agent more."""
     fewest, with_one_more = divmod(row["agents"], row["policies"])
     per_agent, counts = row["envs"] * row["ticks"], []
     for agents, policies in ((fewest + 1, with_one_more), (fewest, row["policies"] - with_one_more)):
-        counts += [math.ceil(agents * per_agent / minibatch)] * policies
+        counts += [math.ceil(agents * per_agent / row["minibatch"])] * policies
     return counts
 
 
@@ -98,16 +98,13 @@ def loading(row: Row) -> Terms:
     }
 
 
-def updating(minibatch: int) -> Callable[[Row], Terms]:
-    def terms(row: Row) -> Terms:
-        seen, counts = rows_of(row) * row["epochs"], minibatches_of(row, minibatch)
-        # Policies of one shape take their steps together: a step is paid once, and each policy's minibatch in it.
-        return {
-            "round": 1.0, "policy": row["policies"], "step": max(counts) * row["epochs"],
-            "minibatch": sum(counts) * row["epochs"], "row and epoch": seen, "byte and epoch": seen * row["obs"] * FLOAT,
-        }  # fmt: skip
-
-    return terms
+def updating(row: Row) -> Terms:
+    seen, counts = rows_of(row) * row["epochs"], minibatches_of(row)
+    # Policies of one shape take their steps together: a step is paid once, and each policy's minibatch in it.
+    return {
+        "round": 1.0, "policy": row["policies"], "step": max(counts) * row["epochs"],
+        "minibatch": sum(counts) * row["epochs"], "row and epoch": seen, "byte and epoch": seen * row["obs"] * FLOAT,
+    }  # fmt: skip
 
 
 def gathering(row: Row) -> Terms:
@@ -136,6 +133,7 @@ class Setting:
     obs: int
     epochs: int
     env_step_s: float  # what the env itself costs
+    minibatch: int = 400
 
     def row(self, workers: int) -> dict[str, Any]:
         return {**vars(self), "policies": 1, "workers": workers}
@@ -207,7 +205,7 @@ def model_of(found: Mapping[str, Any]) -> Model:
     return Model(
         collect=fit(points, [row["collect"] for row in points], collecting),
         load=fit(points, [row["load"] for row in points], loading),
-        update=fit(points, updates, updating(found["minibatch"])),
+        update=fit(points, updates, updating),
         concat=fit(concat, [row["seconds"] for row in concat], gathering),
         gather=fit(workers, [row["gather"] for row in workers], gathering),
         daemon=fit(workers, [max(row["daemon"], 1e-5) for row in workers], gathering),

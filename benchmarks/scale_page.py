@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,6 +20,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 AXES = {"envs": "env copies", "agents": "agents", "policies": "policies", "obs": "numbers per observation"}
 CORES = (8, 64, 512)
+LARGE = 4_800  # rows of a minibatch where there are many
 NAMES = {
     "collect": "collecting", "load": "rows and advantages", "update": "updates", "concat": "side by side (part of gathering)",
     "gather": "gathering (driver)", "daemon": "gathering (Ray's daemon)", "broadcast": "sending weights (driver)",
@@ -165,19 +167,22 @@ def advice(model: Model) -> str:
         f"What moving work away from the driver would bring to *{setting.name}* with 64 workers, in env steps per second:",
         "",
     ]
-    cases: dict[str, tuple[bool, tuple[str, ...]]] = {
-        "as it is, in turn": (False, ()),
-        "advantages made by the workers": (False, ("load",)),
-        "overlapped": (True, ()),
-        "overlapped, advantages made by the workers": (True, ("load",)),
-        "overlapped, advantages and updates elsewhere (`num_learners`, without what they cost themselves)": (
+    large = replace(setting, minibatch=LARGE)
+    cases: dict[str, tuple[Setting, bool, tuple[str, ...]]] = {
+        "as it is, in turn": (setting, False, ()),
+        "advantages made by the workers": (setting, False, ("load",)),
+        "overlapped": (setting, True, ()),
+        "overlapped, advantages made by the workers": (setting, True, ("load",)),
+        f"overlapped, minibatches of {LARGE:,} rows": (large, True, ()),
+        "overlapped, advantages and updates elsewhere (other learners, without what they cost)": (
+            setting,
             True,
             ("load", "update"),
         ),
     }
     rows = []
-    for words, (overlap, spared) in cases.items():
-        rows.append([words, number(model.speed(setting, 64, overlap, spared))])
+    for words, (run, overlap, spared) in cases.items():
+        rows.append([words, number(model.speed(run, 64, overlap, spared))])
     lines.append(table(["work", "env steps per second"], rows))
     parts = model.round(setting, 64)
     first = max(DRIVER, key=lambda name: parts[name])
@@ -204,7 +209,7 @@ def page(found: Mapping[str, Any], model: Model) -> str:
     return Template((HERE / "scale_page.md").read_text(encoding="utf-8")).substitute(
         **found["machine"],
         minutes=max(1, round(found["took_s"] / 60)),
-        minibatch=found["minibatch"],
+        minibatch=along(found, "envs")[0]["minibatch"],
         nodes=found["nodes"],
         cpus=found["cpus"],
         warning=warning,

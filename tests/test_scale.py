@@ -54,7 +54,7 @@ def test_no_price_is_negative_and_the_error_is_that_of_points_that_the_fit_has_n
 
 def test_updates_are_counted_as_the_learner_makes_them() -> None:
     marl.register_env("crowd", Crowd)
-    for point in (scale.Point(7, 5, 2, 3, 60, 3), scale.Point(2, 4, 3, 6, 5, 2)):
+    for point in (scale.Point(7, 5, 2, 3, 60, 3), scale.Point(2, 4, 3, 6, 5, 2, minibatch=9)):
         with scale.trainer_of(point) as trainer:
             trainer.learning.learn(trainer.workers.collect(point.ticks).batch)  # the first round leaves decisions open
             before = trainer.learning.counters()["num_updates"]
@@ -62,15 +62,16 @@ def test_updates_are_counted_as_the_learner_makes_them() -> None:
             trainer.learning.learn(collected.batch)
             made = trainer.learning.counters()["num_updates"] - before
         assert collected.agent_steps == point.rows
-        assert made == point.epochs * sum(scale_model.minibatches_of(asdict(point), scale.MINIBATCH))
+        assert made == point.epochs * sum(scale_model.minibatches_of(asdict(point)))
 
 
 def test_overlap_never_slows_a_run_and_the_limit_is_where_the_driver_takes_as_long_as_collecting() -> None:
     model = scale_model.model_of(FOUND)
     for setting in scale_model.SETTINGS:
         for workers in (1, 8, 64, 512):
-            assert model.speed(setting, workers, overlap=True) >= model.speed(setting, workers)
-            assert model.speed(setting, workers, spared=("load",)) >= model.speed(setting, workers)
+            in_turn = model.speed(setting, workers) * (1 - 1e-9)  # of equal numbers, one may be rounded down
+            assert model.speed(setting, workers, overlap=True) >= in_turn
+            assert model.speed(setting, workers, spared=("load",)) >= in_turn
         limit = int(model.limit(setting))
         for workers, reached in ((limit, True), (limit - 1, limit == 1)):
             parts = model.round(setting, max(1, workers))
