@@ -116,7 +116,7 @@ def page_rows(costs: Costs) -> str:
 def write(costs: Costs, config: Path = CONFIG, page: Path = PAGE) -> None:
     """Put the numbers where users read them; a place that is not there is a mistake."""
     replace(config, r"(?m)^(ACTIVATION_COST = ).*$", f'"{sentence(costs)}"')
-    replace(page, r"(?m)(^\| activation \|.*\n\|[-|]+\n)(?:\| `\w+` .*\n)+", page_rows(costs) + "\n")
+    replace(page, r"(?m)(^\| activation \| acting.*\n\|[-|]+\n)(?:\| `\w+` .*\n)+", page_rows(costs) + "\n")
 
 
 def replace(file: Path, pattern: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from pathlib import Path
@@ -109,3 +110,20 @@ def test_a_policy_trains_and_plays_the_same_after_its_export(algo: str, name: st
         expected = [trainer.compute_action(row, explore=False) for row in obs]
     player = marl.load_policy(folder)
     assert [player.compute_action(row, explore=False) for row in obs] == expected
+
+
+def test_measured_costs_are_written_into_the_key_and_into_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    activations = importlib.import_module("activations")
+    files = []
+    for source in (activations.CONFIG, activations.PAGE):
+        files.append(tmp_path / source.name)
+        files[-1].write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    places = activations.places()
+    costs = {name: {place: i + j / 10 for j, place in enumerate(places)} for i, name in enumerate(NAMES)}
+    activations.write(costs, *files)
+    assert 'ACTIVATION_COST = "relu 1.20, silu 2.20, gelu 3.20, elu 4.20"\n' in files[0].read_text(encoding="utf-8")
+    assert "| `silu` | 2.00 | 2.10 | 2.20 | 2.30 |\n" in files[1].read_text(encoding="utf-8")
