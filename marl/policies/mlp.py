@@ -41,6 +41,9 @@ class Activation(NamedTuple):
     slope: Callable[[Tensor, Tensor], Tensor]  # the second one is the result, or the input if ``needs_input``
     traced: Callable[[Tensor], Tensor]  # the same function for autograd
     needs_input: bool = False
+    gain: float = math.sqrt(2)
+    """Scale of the first weights. It keeps the mean square of what passes through a layer: 1 / sqrt(E[f(z)^2]) for normal z
+    (He et al., 2015), which for relu is sqrt(2). That of tanh is the one with which PPO is used everywhere."""
 
 
 def fast_tanh_(x: Tensor) -> Tensor:
@@ -87,9 +90,9 @@ def _gelu_slope(slopes: Tensor, x: Tensor) -> Tensor:
 ACTIVATIONS: dict[str, Activation] = {
     "tanh": Activation(fast_tanh_, _tanh_slope, _traced_tanh),
     "relu": Activation(torch.relu_, _relu_slope, torch.relu),
-    "silu": Activation(F.silu, _silu_slope, F.silu, needs_input=True),
-    "gelu": Activation(F.gelu, _gelu_slope, F.gelu, needs_input=True),
-    "elu": Activation(_elu_, _elu_slope, F.elu),
+    "silu": Activation(F.silu, _silu_slope, F.silu, needs_input=True, gain=1.6765),
+    "gelu": Activation(F.gelu, _gelu_slope, F.gelu, needs_input=True, gain=1.5335),
+    "elu": Activation(_elu_, _elu_slope, F.elu, gain=1.2452),
 }
 
 
@@ -190,8 +193,8 @@ class MLP(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         self.activations = tuple(activations)
         for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
-            # Orthogonal weights keep the scale of what passes through; sqrt(2) makes up for what relu cuts off.
-            gain = last_gain if i == len(activations) else math.sqrt(2)
+            # Orthogonal weights keep the scale of what passes through; the gain makes up for what the activation takes away.
+            gain = last_gain if i == len(activations) else ACTIVATIONS[activations[i]].gain
             weight = torch.empty(narrow, wide)
             nn.init.orthogonal_(weight, gain, generator=generator)
             self.weights.append(nn.Parameter(weight))

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from marl.data.task import AnySpace
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
+from marl.policies.mlp import ACTIVATIONS
 
 SMALLEST_SIDE = 8  # pixels
 COLOURS = 3
@@ -62,22 +63,25 @@ class ConvEncoder(nn.Module):
         self.sides = sides_after(seen, self.filters, self.padded)
         channels_out = self.filters[-1][0] if self.filters else seen[2]
         self.size = math.prod(self.sides[-1]) * channels_out
-        self.activation = torch.tanh if activation == "tanh" else torch.relu
+        self.activation = activation
+        function = ACTIVATIONS[activation]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         before = seen[2]
         for after, kernel, _ in self.filters:
             weight = torch.empty(after, before, *_pair(kernel))
-            nn.init.orthogonal_(weight, math.sqrt(2), generator=generator)
+            nn.init.orthogonal_(weight, function.gain, generator=generator)
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(torch.zeros(after)))
             before = after
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = self.prepare(pixels)
+        function = ACTIVATIONS[self.activation]
+        activate = function.traced if torch.is_grad_enabled() else function.apply
         for i, (weight, bias, (_, _, stride)) in enumerate(zip(self.weights, self.biases, self.filters, strict=True)):
             if i < self.padded:
                 x = _surrounded(x, (weight.shape[2], weight.shape[3]), stride)
-            x = self.activation(F.conv2d(x, weight, bias, stride))
+            x = activate(F.conv2d(x, weight, bias, stride))
         return x.flatten(1)
 
     def prepare(self, pixels: Tensor) -> Tensor:

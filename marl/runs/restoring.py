@@ -273,6 +273,7 @@ UNMEASURED = {  # of an iteration whose evaluation was broken off
 }
 RESULT = "named entries with numbers of at most 64 bits"
 SEEN = {  # besides the counters
+    "arithmetic": COUNT,
     "recent": EPISODES,
     "unmeasured": Expected(_is_unmeasured, f"an iteration with {', '.join(UNMEASURED)}"),
     "last_metrics": Expected(_are_metrics, "numbers by their names for each policy"),

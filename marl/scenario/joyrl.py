@@ -218,7 +218,7 @@ class _Reader:
             activation = str(layer.get("activation", "relu"))
             activations.add(activation.lower())
         if len(activations) != 1:
-            raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers, relu or tanh")
+            raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers")
         return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
 
     def _check_linear(self, key: str, layer: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError, LoggerError, StorageError, UserError
 from marl.policies.loading import set_weights
+from marl.runs.arithmetic import ARITHMETIC, other_rounding
 from marl.runs.checkpoint import copy_checkpoint, has_part, keep_newest, read_part, write_checkpoint
 from marl.runs.files import RunFiles, new_run_directory, run_name
 from marl.runs.lock import RunLock, take_lock
 from marl.runs.loggers import RunLoggers
 from marl.runs.manifest import BEST, checkpoint_name, numbered
+from marl.runs.notes import keep_note
 from marl.runs.restoring import put_to_use
 from marl.runs.resume import TO_RESUME, find_resumable, holds_a_run, keep_as_numbered, leave_future, strip_older
 from marl.runs.resume_check import check_same
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from marl.populations.loop import PopulationTrainer
     from marl.training.trainer import Trainer
 
+log = logging.getLogger(__name__)
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
 VERSION = 1
 
@@ -49,6 +53,7 @@ class Store:
         self._best_at: int | None = None  # the iteration of the best evaluation
         self._unproven: Path | None = None  # the checkpoint from which no iteration has been made yet
         self._of_another = False  # whether the directory holds another run, which goes on only after `restore`
+        self._told = ""  # what restoring had to say, until there is a directory to keep it in
         if directory is not None:
             try:
                 self.open(directory)
@@ -92,6 +97,7 @@ class Store:
         if not self._of_another:  # else what is there stays as it is until `go_on`
             self.files.write_params(described)
             self.loggers.open(directory, described)
+            self._keep_told()
             if self.trainer.population is not None and self.trainer.population.round:  # of a run that goes on here
                 self.write_population(self.trainer.population)
         if not can_be_replayed(described):
@@ -114,8 +120,16 @@ class Store:
         self.files.write_params(described)
         self.loggers.open(self.directory, described)
         self._of_another = False
+        self._keep_told()
         if self.trainer.population is not None:
             self.write_population(self.trainer.population)
+
+    def _keep_told(self) -> None:
+        """Keep with the results what restoring had to say: a terminal shows it once."""
+        assert self.directory is not None
+        if self._told:
+            keep_note(self.directory, self._told, iteration=self.trainer.iteration)
+            self._told = ""
 
     def create(self, local_dir: Path, index: int = 0, params: Mapping[str, object] | None = None) -> Path:
         """Make and open a new run directory under ``local_dir``."""
@@ -224,7 +238,12 @@ class Store:
     def _parts(self) -> dict[str, Any]:
         trainer = self.trainer
         parts: dict[str, Any] = {
-            "run": {"version": VERSION, "scenario": describe(trainer.scenario), **trainer.state_dict()},
+            "run": {
+                "version": VERSION,
+                "arithmetic": ARITHMETIC,
+                "scenario": describe(trainer.scenario),
+                **trainer.state_dict(),
+            },
             "policies": trainer.get_weights(),
             "learners": [learner.state_dict() for learner in trainer.learners],
             "workers": trainer.workers.state_dict(),
@@ -268,8 +287,15 @@ class Store:
                 trainer.extensions.rounds.load_state_dict(saved["population"])
         trainer.learning.align()
         self.restored = self._unproven = folder
+        self._tell_rounding(folder, run)
         if self.files is not None:
             self.go_on()
+
+    def _tell_rounding(self, folder: Path, run: Mapping[str, Any]) -> None:
+        self._told = other_rounding(folder, run)
+        # Told at once: whoever only calls `train` has no display that would show notes.
+        if self._told:
+            log.warning("%s", self._told)
 
     def _follow_changes(self, folder: Path) -> None:
         """Bring this trainer to the policies of a run that were changed while it trained."""

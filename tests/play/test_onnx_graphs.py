@@ -12,6 +12,7 @@ from gymnasium import spaces
 from marl.data.action_units import ActionUnits
 from marl.play.onnx_export.policy import onnx_of
 from marl.policies.config import ExplorationConfig
+from marl.policies.mlp import ACTIVATIONS
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
@@ -45,6 +46,16 @@ FILTER = {"observation_filter": "MeanStdFilter"}
 ATOMS = {"options": {"dueling": True, "num_atoms": 7, "v_min": -2.0, "v_max": 3.0}}
 NOISE = {"exploration": ExplorationConfig(type="GaussianNoise", initial_scale=0.7)}
 
+
+def activated(name: str) -> dict[str, tuple[Any, Any, str, dict[str, Any]]]:
+    """Layers and a vision net with an activation; outputs of a value policy are compared as numbers."""
+    layers = {"fcnet_activation": name, "post_fcnet_hiddens": [5], "post_fcnet_activation": name}
+    return {
+        f"{name} layers": (FLAT, FOUR, "value", layers),
+        f"{name} vision": (IMAGE, FOUR, "value", {**SMALL_NET, "conv_activation": name}),
+    }
+
+
 GRAPHS: dict[str, tuple[Any, Any, str, dict[str, Any]]] = {
     # observations
     "box": (FLAT, FOUR, "stochastic", {}),
@@ -73,6 +84,7 @@ GRAPHS: dict[str, tuple[Any, Any, str, dict[str, Any]]] = {
     "lstm alone": (FLAT, FOUR, "value", {**LSTM, "fcnet_hiddens": []}),
     "gru": (FLAT, FOUR, "value", GRU),
     "gru that looks back": (PARTS, FOUR, "value", {**GRU, **BACK, "masked": True, "agent_id": True}),
+    **{graph: made for name in ACTIVATIONS for graph, made in activated(name).items()},
     # heads and actions
     "masked logits": (FLAT, spaces.Discrete(7), "stochastic", {"masked": True}),
     "masked values": (FLAT, spaces.Discrete(7), "value", {"masked": True}),

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from marl.data.task import Array
+from marl.play.onnx_export.activations import activated
 from marl.play.onnx_export.features import observation, seat
 from marl.play.onnx_export.graph import Graph
 from marl.policies.filters import LIMIT, MeanStdFilter
@@ -18,8 +19,6 @@ from marl.policies.memory import Gru, Lstm
 from marl.policies.mlp import MLP
 from marl.policies.networks import Body
 from marl.policies.vision import COLOURS, ConvEncoder
-
-ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu"}
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,7 @@ def _layers(graph: Graph, layers: MLP, x: str) -> str:
     for i, (weight, bias) in enumerate(pairs):
         x = _linear(graph, x, weight, bias)
         if i < len(layers.activations):
-            name = layers.activations[i]
-            x = graph.add(ACTIVATIONS[name], x)
+            x = activated(graph, layers.activations[i], x)
     return x
 
 
@@ -141,7 +139,6 @@ def _gates(graph: Graph, value: str, size: int, gates: int) -> list[str]:
 def _seen(graph: Graph, vision: ConvEncoder, pixels: str) -> str:
     """Layers of convolutions, and what they give as one row."""
     x = _prepared(graph, vision, pixels)
-    activation = "Tanh" if vision.activation is torch.tanh else "Relu"
     layers = list(zip(vision.weights, vision.biases, vision.filters, strict=True))
     for i, (weight, bias, (_, _, stride)) in enumerate(layers):
         pads = [0, 0, 0, 0]
@@ -150,7 +147,7 @@ def _seen(graph: Graph, vision: ConvEncoder, pixels: str) -> str:
             pads = _padding(vision.sides[i], kernel, stride)
         constants = graph.constant(array(weight)), graph.constant(array(bias))
         x = graph.add("Conv", x, *constants, strides=[stride, stride], pads=pads)
-        x = graph.add(activation, x)
+        x = activated(graph, vision.activation, x)
     return graph.reshape(x, (vision.size,))
 
 
