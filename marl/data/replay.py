@@ -145,12 +145,10 @@ class Priorities:
     def set(self, places: Ints, priorities: Array) -> None:
         nodes = places + self.size
         self.tree[nodes] = priorities
-        nodes = np.unique(nodes // 2)
-        while nodes[0] >= 1:
+        # All nodes are of one level. Two of them may have the same parent, which is then computed twice: sorting costs more.
+        while nodes[0] > 1:
+            nodes = nodes // 2
             self.tree[nodes] = self.tree[2 * nodes] + self.tree[2 * nodes + 1]
-            if nodes[0] == 1:
-                return
-            nodes = np.unique(nodes // 2)
 
     def raise_to(self, places: Ints, errors: Floats) -> None:
         priorities = (np.abs(errors.astype(np.float64)) + 1e-6) ** self.alpha
