@@ -7,15 +7,18 @@ registration.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from marl.algos.config import LearnerConfig
 from marl.errors import ConfigError, UserError, did_you_mean, let_through
 from marl.policies.custom import Shelf
+from marl.policies.mlp import gradient_of
 from marl.policies.policy import Policy
+
+T = TypeVar("T")
 
 
 class Loss(ABC):
@@ -77,6 +80,27 @@ def with_custom(custom: Loss, loss: Tensor, columns: Mapping[str, Tensor]) -> Te
         shape = list(made.shape) if isinstance(made, Tensor) else made
         raise ConfigError(f"custom loss {name} gave {shape}; expected one number as a tensor: loss + something.mean().")
     return made
+
+
+def slopes_by(parameters: Sequence[nn.Parameter], compute: Callable[[], T]) -> tuple[T, list[Tensor]]:
+    """What ``compute`` returns, and what it adds to the gradients of the parameters, which are left as they were."""
+    gradients = [gradient_of(parameter) for parameter in parameters]
+    before = [gradient.clone() for gradient in gradients]
+    for gradient in gradients:
+        gradient.zero_()
+    result = compute()
+    found = [gradient.clone() for gradient in gradients]
+    for gradient, kept in zip(gradients, before, strict=True):
+        gradient.copy_(kept)
+    return result, found
+
+
+def with_slopes(value: Tensor, parameters: Sequence[nn.Parameter], slopes: Sequence[Tensor]) -> Tensor:
+    """A loss of this value with these slopes by the parameters, whichever way they were found: it may be multiplied, added to
+    and differentiated like any other."""
+    for parameter, slope in zip(parameters, slopes, strict=True):
+        value = value + ((parameter - parameter.detach()) * slope).sum()  # the difference is 0, its gradient 1
+    return value
 
 
 def build_losses(policies: Mapping[str, Policy], configs: Mapping[str, LearnerConfig]) -> dict[str, Loss]:

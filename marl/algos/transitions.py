@@ -41,6 +41,16 @@ class JointObs:
             self.policy[index], self.state[index], self.seat[index],
         )  # fmt: skip
 
+    def split(self, parts: int) -> list[JointObs]:
+        """The same in so many equal parts."""
+        rows = len(self) // parts
+        where = [slice(i * rows, (i + 1) * rows) for i in range(parts)]
+        columns = zip(
+            _split(self.obs, parts), _split(self.legal, parts), _split(self.agent_index, parts), self.present.chunk(parts),
+            [self.policy[here] for here in where], self.state.chunk(parts), [self.seat[here] for here in where], strict=True,
+        )  # fmt: skip
+        return [JointObs(*part) for part in columns]
+
 
 @dataclass(frozen=True)
 class Transitions:
@@ -98,6 +108,15 @@ class Transitions:
             self.elapsed[index], self.terminated[index], self.weights[index], _part(self.noise, index),
         )  # fmt: skip
 
+    def split(self, parts: int) -> list[Transitions]:
+        """The same in so many equal parts: several minibatches that were drawn at once."""
+        columns = zip(
+            self.now.split(parts), self.next.split(parts), _split(self.actions, parts), self.rewards.chunk(parts),
+            self.elapsed.chunk(parts), self.terminated.chunk(parts), self.weights.chunk(parts), _split(self.noise, parts),
+            strict=True,
+        )  # fmt: skip
+        return [Transitions(*part) for part in columns]
+
 
 def kinds_of(rows: SampleBatch) -> list[int]:
     """Kinds of agents that the rows show."""
@@ -106,3 +125,10 @@ def kinds_of(rows: SampleBatch) -> list[int]:
 
 def _part(columns: Mapping[Any, Tensor], index: slice) -> dict[Any, Tensor]:
     return {name: column[index] for name, column in columns.items()}
+
+
+def _split(columns: Mapping[Any, Tensor], parts: int) -> list[dict[Any, Tensor]]:
+    if not columns:
+        return [{}] * parts
+    by_part = zip(*[column.chunk(parts) for column in columns.values()], strict=True)
+    return [dict(zip(columns, part, strict=True)) for part in by_part]

@@ -29,6 +29,11 @@ class Replay:
     def __len__(self) -> int:
         return min(self.total, self.capacity)
 
+    @property
+    def row_bytes(self) -> int:
+        """Of one row, all columns together."""
+        return sum(column.nbytes for column in self.columns.values()) // self.capacity
+
     def add(self, rows: SampleBatch, stream: Ints) -> None:
         """Append rows (in the order of time within each stream)."""
         if len(rows) > self.capacity:
@@ -66,20 +71,26 @@ class Replay:
 
     def sample(self, count: int, rng: np.random.Generator, n_step: int, gamma: float, beta: float = 0.0) -> SampleBatch:
         """Random rows with their outcome after ``n_step`` decisions, plus ``weights`` and ``place``."""
+        return self.rows(*self.draw(count, rng, beta), n_step, gamma)
+
+    def draw(self, count: int, rng: np.random.Generator, beta: float = 0.0) -> tuple[Ints, Floats]:
+        """Places of random rows, and the weights that make up for drawing some of them more often."""
         if self.priorities is None:
-            places = rng.integers(0, len(self), count)
-            weights: Floats = np.ones(count, np.float32)
-        else:
-            places, chance = self.priorities.sample(count, rng)
-            correction = (len(self) * chance) ** -beta
-            weights = (correction / correction.max()).astype(np.float32)
+            return rng.integers(0, len(self), count), np.ones(count, np.float32)
+        places, chance = self.priorities.sample(count, rng)
+        correction = (len(self) * chance) ** -beta
+        weights: Floats = (correction / correction.max()).astype(np.float32)
+        return places, weights
+
+    def rows(self, places: Ints, weights: Floats, n_step: int, gamma: float) -> SampleBatch:
+        """The rows at these places with their outcome after ``n_step`` decisions."""
         rows = self._outcomes(places, n_step, gamma)
         return SampleBatch({**rows, "weights": weights, "place": places})
 
     def _outcomes(self, places: Ints, n_step: int, gamma: float) -> dict[str, Array]:
         columns = self.columns
         if n_step == 1:
-            return {name: column[places] for name, column in columns.items()}
+            return {name: column.take(places, axis=0) for name, column in columns.items()}
         last = places
         rewards = columns["rewards"][places].astype(np.float64)
         elapsed = columns["elapsed"][places].copy()
@@ -89,8 +100,10 @@ class Replay:
             last = np.where(go_on, following % self.capacity, last)
             rewards += np.where(go_on, gamma**elapsed * columns["rewards"][last], 0.0)
             elapsed += np.where(go_on, columns["elapsed"][last], 0)
-        outcome = ("terminateds", "ended")
-        rows = {n: c[last if n.startswith("new_") or n in outcome else places] for n, c in columns.items()}
+        rows = {}
+        for name, column in columns.items():
+            of_outcome = name.startswith("new_") or name in ("terminateds", "ended")
+            rows[name] = column.take(last if of_outcome else places, axis=0)
         return {**rows, "rewards": rewards.astype(np.float32), "elapsed": elapsed}
 
     def update_priorities(self, places: Ints, errors: Floats) -> None:
@@ -132,12 +145,10 @@ class Priorities:
     def set(self, places: Ints, priorities: Array) -> None:
         nodes = places + self.size
         self.tree[nodes] = priorities
-        nodes = np.unique(nodes // 2)
-        while nodes[0] >= 1:
+        # All nodes are of one level. Two of them may have the same parent, which is then computed twice: sorting costs more.
+        while nodes[0] > 1:
+            nodes = nodes // 2
             self.tree[nodes] = self.tree[2 * nodes] + self.tree[2 * nodes + 1]
-            if nodes[0] == 1:
-                return
-            nodes = np.unique(nodes // 2)
 
     def raise_to(self, places: Ints, errors: Floats) -> None:
         priorities = (np.abs(errors.astype(np.float64)) + 1e-6) ** self.alpha

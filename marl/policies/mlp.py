@@ -133,6 +133,15 @@ def run_layers(layers: Sequence[Layer], x: Tensor) -> tuple[Tensor, Tape]:
     return x, tape
 
 
+def first_rows(tape: Tape, rows: int) -> Tape:
+    """A tape of the first rows alone, for losses that do not depend on the others."""
+    found: Tape = []
+    for kept in tape:
+        activated = None if kept.activated is None else kept.activated[:rows]
+        found.append(Kept(kept.x[:rows], activated))
+    return found
+
+
 def pull_layers(
     layers: Sequence[Layer], tape: Tape, slopes: Tensor, *, inputs: bool = False, parameters: bool = True
 ) -> Tensor | None:

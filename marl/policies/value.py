@@ -7,6 +7,7 @@ With ``num_atoms`` above 1 the network gives, for every action, how likely each 
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -19,9 +20,13 @@ from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import ParameterNoise, epsilon_greedy, rows_by_lot
+from marl.policies.mlp import MLP, Tape, first_rows
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
 from marl.policies.policy import Decision, Inputs, Insight
+
+NetworkInputs: TypeAlias = tuple[Tensor, ...]
+"""Features, or observations and seats."""
 
 
 class ValuePolicy(NetworkPolicy):
@@ -128,7 +133,7 @@ class ValuePolicy(NetworkPolicy):
 
     def log_chances(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """Logarithms of how likely each return of the support is, ``[N, num_actions, num_atoms]``."""
-        return self._log_chances(self.model(obs, agent_index))
+        return self._scores(self.model(obs, agent_index)).log_softmax(-1)
 
     def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``[N, num_actions]`` and the memory after them."""
@@ -146,10 +151,10 @@ class ValuePolicy(NetworkPolicy):
         A network of plain values has one atom, the value itself, which is certain.
         """
         with torch.no_grad():
-            out = self.model.from_batch(batch)
-            return (
-                self._log_chances(out).exp() if self.num_atoms > 1 else torch.ones_like(self._duel(out)).unsqueeze(-1)
-            )
+            scores = self._scores(self.model.from_batch(batch))
+            if self.num_atoms == 1:
+                return torch.ones_like(scores).unsqueeze(-1)
+            return scores.log_softmax(-1).exp()
 
     def state_value(self, batch: PlainRows) -> Tensor:
         """The value of the state itself ``[N, 1]``: of a dueling network its own output, else the highest action value."""
@@ -158,21 +163,63 @@ class ValuePolicy(NetworkPolicy):
         plain = self.dueling and self.num_atoms == 1
         return out[:, :1] if plain else self._values(out).max(1, keepdim=True).values
 
-    def _values(self, out: Tensor) -> Tensor:
+    # -- learning: the two verbs -----------------------------------------------------------------------------------
+
+    def inputs(self, obs: Tensor, agent_index: Tensor) -> NetworkInputs:
+        """What ``run`` takes: the features of these rows, or the rows themselves where features have to be learned too."""
+        if not self.model.plain:
+            return obs, agent_index
+        with torch.no_grad():
+            return (self.model.encode(obs, agent_index),)
+
+    def run(self, inputs: NetworkInputs, taped: int) -> tuple[Tensor, Tape | Tensor]:
+        """Scores of all rows without gradient, and what ``pull`` needs to go back through the first ``taped`` of them.
+
+        Scores are action values ``[N, num_actions]``, or with atoms ``[N, num_actions, num_atoms]``, whose softmax says how
+        likely each return is.
+        """
+        network = self.model.network
+        if len(inputs) == 1:
+            assert isinstance(network, MLP)
+            out, tape = network.run(inputs[0])
+            return self._scores(out), first_rows(tape, taped)
+        obs, agent_index = inputs
+        with torch.no_grad():  # autograd would walk back through these rows as well
+            untaped = self.model(obs[taped:], agent_index[taped:])
+        if not taped:
+            return self._scores(untaped), []
+        first, traced = self.model.run(obs[:taped], agent_index[:taped])
+        return self._scores(torch.cat([first, untaped])), traced
+
+    def pull(self, tape: Tape | Tensor, slopes: Tensor) -> None:
+        """Add d loss / d parameter to the gradients; ``slopes`` are d loss / d scores."""
+        if self.dueling:
+            # score = state + advantage - mean advantage: the state gets all slopes, an advantage its own less their mean.
+            slopes = torch.cat([slopes.sum(1, keepdim=True), slopes - slopes.mean(1, keepdim=True)], dim=1)
+        self.model.pull(tape, slopes.flatten(1))
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return (self.num_actions,) if self.num_atoms == 1 else (self.num_actions, self.num_atoms)
+
+    def means(self, scores: Tensor) -> Tensor:
+        """Action values ``[..., num_actions]`` by scores."""
         if self.num_atoms == 1:
-            return self._duel(out)
-        return (self._log_chances(out).exp() * self.support).sum(-1)
+            return scores
+        return (scores.log_softmax(-1).exp() * self.support).sum(-1)
 
-    def _log_chances(self, out: Tensor) -> Tensor:
-        """State and advantages are added atom by atom, before the softmax."""
-        by_atom = out.view(*out.shape[:-1], -1, self.num_atoms).transpose(-1, -2)  # [N, atoms, actions]
-        return self._duel(by_atom).transpose(-1, -2).log_softmax(-1)
+    def _values(self, out: Tensor) -> Tensor:
+        return self.means(self._scores(out))
 
-    def _duel(self, out: Tensor) -> Tensor:
+    def _scores(self, out: Tensor) -> Tensor:
+        """Of what the network gives. State and advantages are added atom by atom, before the softmax."""
+        if self.num_atoms > 1:
+            out = out.view(len(out), -1, self.num_atoms)
         if not self.dueling:
             return out
-        state, advantage = out[..., :1], out[..., 1:]
-        return state + advantage - advantage.mean(-1, keepdim=True)
+        state, advantage = out[:, :1], out[:, 1:]
+        return state + advantage - advantage.mean(1, keepdim=True)
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)

@@ -17,9 +17,8 @@ from marl.algos.family import Family, Preset
 from marl.algos.learner import LearnerSpec, Metrics
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.learner import QmixLearner
-from marl.algos.qmix.teams import Team
+from marl.algos.qmix.minibatch import Minibatch
 from marl.algos.qmix.values import Values
-from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Floats
 from marl.errors import ConfigError, TrainingError
@@ -164,9 +163,10 @@ class Haunted(CentralCriticLearner):
 class Spiritist(QmixLearner):
     """Counts what absent members could do next."""
 
-    def _target(self, team: Team, t: Transitions, valuing: Values, choosing: Values) -> Tensor:
+    def _target(self, minibatch: Minibatch, choosing: Values) -> Tensor:
+        t = minibatch.t
         everybody = replace(t.next, present=torch.ones_like(t.next.present))
-        return super()._target(team, replace(t, next=everybody), valuing, choosing)
+        return super()._target(replace(minibatch, t=replace(t, next=everybody)), choosing)
 
 
 class Careless(StochasticPolicy):

@@ -14,8 +14,7 @@ from gymnasium import spaces
 import marl
 from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.learner import QmixLearner
-from marl.algos.qmix.losses import distribution_loss, moved_atoms, projected
-from marl.algos.transitions import Transitions
+from marl.algos.qmix.losses import discounts, distribution_loss, moved_atoms, projected
 from marl.data.batch import SampleBatch
 from marl.errors import ConfigError
 
@@ -30,7 +29,8 @@ ATOMS: dict[str, Any] = {"num_atoms": 11, "v_min": -5.0, "v_max": 20.0}
 def test_returns_between_two_atoms_are_shared_out_by_distance() -> None:
     chances = torch.tensor([[0.2, 0.3, 0.5]]).repeat(4, 1)
     rewards, elapsed = torch.tensor([1.0, 1.0, 5.0, 1.0]), torch.tensor([1, 1, 1, 2])
-    moved = moved_atoms(rewards, SUPPORT, elapsed, torch.tensor([False, True, False, False]), gamma=0.5)
+    discount = discounts(elapsed, torch.tensor([False, True, False, False]), gamma=0.5)
+    moved = moved_atoms(rewards, SUPPORT, discount)
     # r + gamma z: 1, 1.5, 2; then 1 alone, as the episode is over; then 5, 5.5, 6, cut to 2; with gamma^2: 1, 1.25, 1.5
     assert moved.tolist() == [[1.0, 1.5, 2.0], [1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.25, 1.5]]
     expected = [
@@ -46,7 +46,7 @@ def test_the_loss_is_the_weighted_cross_entropy() -> None:
     log_chances = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]))
     target = torch.tensor([[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
     expected = (1.0 * -np.log(0.25) + 3.0 * -np.log(0.8)) / 2
-    assert float(distribution_loss(log_chances, target, torch.tensor([1.0, 3.0]))) == pytest.approx(expected)
+    assert float(distribution_loss(log_chances, target, torch.tensor([1.0, 3.0]))[0]) == pytest.approx(expected)
 
 
 def slow_loss(rows: SampleBatch, online: Any, target: Any, gamma: float) -> float:
@@ -79,11 +79,12 @@ def test_the_learners_loss_is_that_of_the_papers_loop(dueling: bool) -> None:
         trainer.train()
         learner: Any = trainer.learners[0]
         assert isinstance(learner, QmixLearner)
-        rows = learner.teams[0].replay.sample(32, np.random.default_rng(0), 3, learner.config.gamma)
+        ((minibatch,),) = learner.drawing.draw(learner.teams, 1, np.random.default_rng(0), learner.learner_group)
+        rows = minibatch.rows()
         online, target = learner.values["default_policy"], learner.targets["default_policy"]
-        seen = Transitions.of(rows, learner.device)
-        means, wanted, loss = compare_distributions(seen, online, target, learner.config)
-        assert float(loss.detach()) == pytest.approx(slow_loss(rows, online, target, learner.config.gamma), rel=1e-4)
+        scores, choosing, _ = learner._online(minibatch)
+        means, wanted, loss, _ = compare_distributions(minibatch, scores, choosing, online)
+        assert float(loss) == pytest.approx(slow_loss(rows, online, target, learner.config.gamma), rel=1e-4)
         values = online.values(torch.from_numpy(rows["obs.0"][:, 0]), torch.from_numpy(rows["agent_index.0"][:, 0]))
         chosen = values.gather(1, torch.from_numpy(rows["actions.0"])).squeeze(1)
         torch.testing.assert_close(means, chosen.detach())

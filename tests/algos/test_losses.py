@@ -19,7 +19,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.config import OptimizerConfig, scheduled
 from marl.algos.optimiser import FlatOptimiser
-from marl.algos.qmix.losses import best_legal, td_loss, td_target
+from marl.algos.qmix.losses import backed_up, best_legal, discounts, td_loss, td_target
 from marl.algos.qmix.mixers import MonotonicMixer, SumMixer
 from marl.data.batch import SampleBatch
 from marl.data.replay import Replay
@@ -33,16 +33,16 @@ def t(*values: float) -> torch.Tensor:
 
 
 def test_a_target_is_discounted_by_the_steps_that_passed_and_stops_at_termination() -> None:
-    target = td_target(t(1.0, 1.0), t(10.0, 10.0), torch.tensor([3, 1]), torch.tensor([False, True]), 0.5)
+    elapsed, terminated = torch.tensor([3, 1]), torch.tensor([False, True])
+    target = td_target(t(1.0, 1.0), t(10.0, 10.0), elapsed, terminated, 0.5)
     assert target.tolist() == [1 + 0.125 * 10, 1.0]
+    assert backed_up(t(1.0, 1.0), discounts(elapsed, terminated, 0.5), t(10.0, 10.0)).tolist() == target.tolist()
 
 
 def test_the_td_loss_is_a_weighted_mean_square_without_gradient_through_the_target() -> None:
-    chosen, target = t(1.0, 2.0).requires_grad_(), t(3.0, 3.0).requires_grad_()
-    loss = td_loss(chosen, target, t(1.0, 0.5))
+    loss, slope = td_loss(t(1.0, 2.0), t(3.0, 3.0), t(1.0, 0.5))
     assert loss.item() == pytest.approx((4 + 0.5) / 2)
-    loss.backward()
-    assert target.grad is None
+    assert slope.tolist() == [2 * -2.0 / 2, 0.5 * 2 * -1.0 / 2]  # by what was chosen alone
 
 
 def test_the_best_action_is_a_legal_one() -> None:
@@ -220,8 +220,8 @@ def test_huber_errors_are_squared_inside_and_linear_outside() -> None:
     chosen, target = torch.tensor([0.5, 3.0, -4.0]), torch.zeros(3)
     weights = torch.tensor([1.0, 1.0, 0.5])
     # 0.25, 2 * 3 - 1 = 5, 0.5 * (2 * 4 - 1) = 3.5
-    assert float(td_loss(chosen, target, weights, 1.0)) == pytest.approx((0.25 + 5 + 3.5) / 3)
-    assert float(td_loss(chosen, target, weights)) == pytest.approx((0.25 + 9 + 8) / 3)
+    assert float(td_loss(chosen, target, weights, 1.0)[0]) == pytest.approx((0.25 + 5 + 3.5) / 3)
+    assert float(td_loss(chosen, target, weights)[0]) == pytest.approx((0.25 + 9 + 8) / 3)
 
 
 def test_rewards_are_shifted_for_every_step_and_then_scaled() -> None:

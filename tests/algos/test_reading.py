@@ -115,7 +115,7 @@ def test_a_reading_with_a_replay_goes_from_the_common_loop_over_one_update_to_th
     algo: str, learner: str, loss: str, slow: str
 ) -> None:
     names = [passage.name for passage in ALGOS[algo].reading()]
-    order = [names.index(name) for name in (f"{learner}._train", "Replay.sample", loss, "FlatOptimiser.step", slow)]
+    order = [names.index(name) for name in (f"{learner}._train", "Replay.draw", loss, "FlatOptimiser.step", slow)]
     assert names[0] == "OffPolicyLearner.learn"
     assert order == sorted(order)
     assert names[-1] == slow

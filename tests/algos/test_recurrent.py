@@ -319,10 +319,10 @@ def test_a_custom_loss_of_a_team_of_one_is_shown_single_decisions_by_plain_names
         learner = trainer.learners[0]
         assert isinstance(learner, QmixLearner)
         (team,), (custom,) = learner.teams, learner.custom.values()
-        drawn = team.replay.sample(5, np.random.default_rng(0), 1, 0.99)
-        given = unpadded(drawn) if memory else drawn
-        assert learner._with_custom(team, torch.tensor(3.0), given).item() == 3.0
         assert isinstance(custom, Kept)
+        ((minibatch,),) = learner.drawing.draw([team], 1, np.random.default_rng(0), learner.learner_group)
+        given = minibatch.rows()
+        learner._learn_from(minibatch)
         for name in ("obs", "actions", "legal", "agent_index", "new_obs", "new_legal"):
             np.testing.assert_array_equal(custom.batch[name], given[f"{name}.0"][:, 0], err_msg=name)
         np.testing.assert_array_equal(custom.batch["rewards"], given["rewards"])

@@ -28,7 +28,7 @@ def reading(learner: type[MaddpgLearner], config: MaddpgConfig) -> Reading:
     shown: list[Function] = [
         learner.learn, learner.remember, DeterministicActorCritic.remember, fold_rewards,
         learner.train, UpdateRatio.due, learner._train,
-        DeterministicActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
+        DeterministicActorCritic.sample, Replay.sample, Replay.draw, Replay._outcomes, *priorities,
         learner._next_actions, JointActionView.decided, *noise,
         learner._target, td_target, JointActionView.forward, JointView.forward, critic_loss,
         Critics.run, MLP.run, run_layers,

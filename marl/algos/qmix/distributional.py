@@ -9,28 +9,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.losses import best_legal, distribution_loss, moved_atoms, projected
-from marl.algos.transitions import Transitions
+from marl.algos.qmix.minibatch import Minibatch
+from marl.algos.qmix.values import Values
 from marl.policies.value import ValuePolicy
 
 
 def compare_distributions(
-    t: Transitions, online: ValuePolicy, target: ValuePolicy, config: QmixConfig
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of one policy's decisions, as teams of one: means of what was predicted and of what should have been (``[N]`` each, no
-    gradient), and the loss."""
+    minibatch: Minibatch, scores: Values, choosing: Values, online: ValuePolicy
+) -> tuple[Tensor, Tensor, Tensor, Values]:
+    """Of one policy's decisions, as teams of one: means of what was predicted and of what should have been (``[N]`` each), the
+    loss, and its slopes by the scores."""
+    t = minibatch.t
     (k,) = t.actions  # one policy plays agents of one kind
-    index, support = t.now.agent_index[k][:, 0], online.support
-    log_chances = _of(online.log_chances(t.now.obs[k][:, 0], index), t.actions[k][:, 0])
-    with torch.no_grad():
-        new_obs, legal = t.next.obs[k][:, 0], t.next.legal[k][:, 0]
-        later = target.log_chances(new_obs, index).exp()
-        choosing = online.values(new_obs, index) if config.double_q else (later * support).sum(-1)
-        moved = moved_atoms(t.rewards, support, t.elapsed, t.terminated, config.gamma)
-        wanted = projected(_of(later, best_legal(choosing, legal)), moved, support)
-        predicted, expected = (log_chances.exp() * support).sum(-1), (wanted * support).sum(-1)
-    return predicted, expected, distribution_loss(log_chances, wanted, t.weights)
+    support, played = online.support, t.actions[k][:, 0]
+    best = best_legal(online.means(choosing[k][:, 0]), t.next.legal[k][:, 0])
+    later = _of(minibatch.valuing[k][:, 0], best).softmax(-1)
+    target = projected(later, moved_atoms(t.rewards, support, minibatch.discount), support)
+    predicted = _of(scores[k][:, 0], played)
+    loss, slope = distribution_loss(predicted, target, t.weights)
+    slopes = torch.zeros_like(scores[k])
+    slopes[torch.arange(len(played), device=played.device), 0, played] = slope
+    return online.means(predicted), (target * support).sum(-1), loss, {k: slopes}
 
 
 def _of(distributions: Tensor, actions: Tensor) -> Tensor:

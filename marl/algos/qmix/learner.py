@@ -12,8 +12,10 @@ state or, where it has none, the members' observations side by side. Recurrent m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,21 +23,23 @@ import torch
 from torch import Tensor, nn
 
 from marl.algos.config import LearnerConfig, scheduled
-from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import LearnerSpec, Metrics, mean_metrics
+from marl.algos.custom_loss import Loss, build_losses, slopes_by, with_custom, with_slopes
+from marl.algos.learner import LearnerSpec, Metrics
 from marl.algos.off_policy import OffPolicyLearner, UpdateRatio
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
-from marl.algos.qmix.losses import best_legal, td_loss, td_target
+from marl.algos.qmix.losses import backed_up, best_legal, td_loss
+from marl.algos.qmix.minibatch import Drawing, Minibatch
+from marl.algos.qmix.mixers import Tape as MixerTape
+from marl.algos.qmix.report import Update, summary
 from marl.algos.qmix.teams import Team, build_teams
-from marl.algos.qmix.values import MemberValues, Networks, Values
+from marl.algos.qmix.values import MemberTape, MemberValues, TracedValues, Values, slopes_of_chosen, values_of
 from marl.algos.reading import Reading
 from marl.algos.team_rows import columns_of_one
-from marl.algos.transitions import JointObs, Transitions
+from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.sequences import unpadded
-from marl.data.task import Floats, PolicyID
+from marl.data.task import PolicyID
 from marl.errors import TrainingError
 from marl.policies.value import ValuePolicy
 
@@ -64,6 +68,7 @@ class QmixLearner(OffPolicyLearner):
         self.shared = shared_optimisers(spec.policies, spec.configs)
         self.custom = build_losses(spec.policies, spec.configs)
         self.teams = build_teams(spec, config, self.device)
+        self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -87,34 +92,38 @@ class QmixLearner(OffPolicyLearner):
     def train(self, env_steps: int) -> Metrics:
         stored = sum(len(team.replay) for team in self.teams)
         due = self.update_ratio.due(env_steps, max(self.timesteps.values()), stored)
-        updates = [self._train() for _ in range(due)]
+        teams = [team for team in self.teams if len(team.replay)]
+        optimisers = self._optimisers_to_step(sorted(self.trained))
+        updates: list[Update] = []
+        while len(updates) < due:
+            # Slow copies value the outcomes of rows when these are drawn: no further than to their next move.
+            before_copies = (
+                self.config.target_update_every - self.counters["num_updates"] % self.config.target_update_every
+            )
+            count = self.drawing.at_once(teams, min(due - len(updates), before_copies), self.learner_group)
+            for minibatches in self.drawing.draw(teams, count, self.rng, self.learner_group):
+                updates.append(self._train(minibatches, optimisers))
         if not updates:
             return {}
-        metrics: Metrics = {}
-        for name in sorted(self.trained):
-            metrics[name] = mean_metrics([update[name] for update in updates])
-            if name in self.custom:
-                metrics[name] |= self.custom[name].stats()
+        metrics = summary(sorted(self.trained), updates)
+        for name in self.trained & self.custom.keys():
+            metrics[name] |= self.custom[name].stats()
         return metrics
 
-    def _train(self) -> Metrics:
-        """One gradient step on a batch of every team that has rows."""
-        trained = sorted(self.trained)
-        optimisers = self._optimisers_to_step(trained)
+    def _train(self, minibatches: Sequence[Minibatch], optimisers: Sequence[FlatOptimiser]) -> Update:
+        """One gradient step on a minibatch of every team that has rows."""
         for optimiser in optimisers:
             optimiser.zero()
-        loss, stats = self._loss()
-        loss.backward()  # type: ignore[no-untyped-call]
+        self.td_errors.clear()
+        judged = [self._learn_from(minibatch) for minibatch in minibatches]
+        loss = self._checked(torch.stack([loss for loss, _ in judged]).sum())
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
         self.counters["num_updates"] += 1
         # Whole copies from time to time (Mnih et al., 2015): in between, what the values are drawn to stands still.
         if self.counters["num_updates"] % self.config.target_update_every == 0:
             self.copy_to_targets()
-        metrics: Metrics = {}
-        for name, norm in zip(trained, norms, strict=False):  # those of the policies come first
-            metrics[name] = {**stats, "cur_lr": lr, "grad_norm": float(norm)}
-        return metrics
+        return Update(loss, [values for _, values in judged], lr, norms)
 
     def _optimisers_to_step(self, trained: list[PolicyID]) -> list[FlatOptimiser]:
         """Optimisers of the policies, of the layers that they share, and of the mixers."""
@@ -127,102 +136,84 @@ class QmixLearner(OffPolicyLearner):
                 optimisers.append(team.optimiser)
         return optimisers
 
-    def _loss(self) -> tuple[Tensor, dict[str, float]]:
-        """The sum over the teams, and its metrics."""
-        self.td_errors.clear()
-        losses, judged = [], []
-        for team in self.teams:
-            if len(team.replay):
-                team_loss, values = self._team_loss(team)
-                losses.append(team_loss)
-                judged.append(values)
-        loss = torch.stack(losses).sum()
-        whole_loss = float(self.learner_group.sum_(loss.detach().clone()))
-        if not np.isfinite(whole_loss):
+    def _checked(self, loss: Tensor) -> float:
+        """The loss of all members, if it is a number."""
+        whole_loss = float(self.learner_group.sum_(loss))
+        if not math.isfinite(whole_loss):
             raise TrainingError(
                 f"the loss of {', '.join(self.policies)} became {whole_loss} after "
                 f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, and a look at the env's "
                 "rewards and observations."
             )
-        q, target = torch.cat(judged).T.contiguous()
-        return loss, {
-            "td_loss": whole_loss, "mean_q": float(q.mean()), "min_q": float(q.min()), "max_q": float(q.max()),
-            "mean_td_error": float((q - target).abs().mean()),
-        }  # fmt: skip
+        return whole_loss
 
-    def _team_loss(self, team: Team) -> tuple[Tensor, Tensor]:
-        """This learner's share of a team's loss; and of all rows ``[N, 2]`` what the team's values were and should be."""
-        drawn = self._draw(team)
-        self._show_team(team, drawn)
-        mine, place, count = self._share(drawn)
-        rows = mine if team.chunks is None else unpadded(mine)
-        chosen, target, loss = self._compare(team, Transitions.of(rows, self.device), mine)
-        loss = self._with_custom(team, loss, rows) * ((place.stop - place.start) / count)
-        values = self.learner_group.gather(torch.stack([chosen.detach(), target]).T.cpu(), count, place)
-        error = (values[:, 0] - values[:, 1]).numpy()
-        team.replay.update_priorities(drawn["place"], _per_draw(error, drawn))
-        if self.config.full_td_error:
-            self._list_errors(team, np.abs(error))
-        self.counters["num_steps_trained"] += count
-        self.counters["num_agent_steps_trained"] += int(drawn["present"].sum())
+    def _learn_from(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Add this learner's share of a team's gradient; returns its share of the loss, and of all rows ``[2, N]`` what the
+        team's values were and should be."""
+        taught = self._taught(minibatch.team)
+        for name in taught:
+            self._show(name, lambda: self._shown(minibatch.team, minibatch.rows()))
+        asked = [self.custom[name] for name in taught if name in self.custom]
+        with torch.no_grad():
+            if asked:
+                loss, values = self._loss_of_users(minibatch, asked)
+            else:
+                loss, values = self._loss(minibatch, minibatch.share)
+        # Statistics and priorities are those of all rows, so every member has to know all values.
+        if self.learner_group.size > 1:
+            values = self.learner_group.gather(values.T.cpu(), minibatch.count, minibatch.place).T
+        self._list_errors(minibatch, values)
+        self.counters["num_steps_trained"] += minibatch.count
+        self.counters["num_agent_steps_trained"] += minibatch.decisions()
         return loss, values
 
-    def _draw(self, team: Team) -> SampleBatch:
-        """Rows to learn from; whole sequences of about as many rows for recurrent members."""
-        config = self.config
-        count = config.train_batch_size
-        # A sequence counts as many rows as it may have; short ones at the ends of episodes make the batch smaller.
-        if team.chunks is not None:
-            count = max(1, round(count / team.chunks.longest))
-        return team.replay.sample(count, self.rng, config.n_step, config.gamma, config.prioritized_replay_beta)
+    def _loss(self, minibatch: Minibatch, share: float = 1.0) -> tuple[Tensor, Tensor]:
+        """``share * (chosen - target)^2``, whose gradient is added to networks and mixer; and both as ``[2, N]``."""
+        if share != 1.0:
+            minibatch = replace(minibatch, t=replace(minibatch.t, weights=minibatch.t.weights * share))
+        values, choosing, tape = self._online(minibatch)
+        chosen, target, loss, slopes = self._compare(minibatch, values, choosing)
+        tape.pull(slopes)
+        return loss, torch.stack([chosen, target])
 
-    def _compare(self, team: Team, t: Transitions, drawn: SampleBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Values of what was played and what they should have been, ``[N]`` each, and the loss."""
-        if self.config.num_atoms > 1:
-            assert team.policy is not None  # distributions are not mixed
-            return compare_distributions(t, self.values[team.policy], self.targets[team.policy], self.config)
-        if team.chunks is None:
-            values = self.members.at_once(t.now, self.values)
-            valuing, choosing = self._next_values(t)
-        else:
-            values, choosing = self.members.over_time(drawn, self.values)
-            with torch.no_grad():
-                _, valuing = self.members.over_time(drawn, self.targets)
-            choosing = choosing if self.config.double_q else valuing
-        chosen, target = self._chosen(team, t, values), self._target(team, t, valuing, choosing)
-        return chosen, target, td_loss(chosen, target, t.weights, self.config.huber_delta)
-
-    @torch.no_grad()
-    def _next_values(self, t: Transitions) -> tuple[Values, Values]:
-        """By the targets, and by those that choose."""
-        valuing = self.members.at_once(t.next, self.targets)
+    def _online(self, minibatch: Minibatch) -> tuple[Values, Values, MemberTape | TracedValues]:
+        """Values of what was observed with the way back through them, and values of the outcome by those that choose."""
+        tape: MemberTape | TracedValues
+        if minibatch.team.chunks is not None:
+            sequences = minibatch.sequences(self.learner_group)
+            (values, choosing), tape = self.members.run_over_time(sequences, self.values)
+            return values, choosing if self.config.double_q else minibatch.valuing, tape
         if not self.config.double_q:
-            return valuing, valuing
+            (values,), tape = self.members.run(minibatch.shown)
+            return values, minibatch.valuing, tape
         # Double Q (van Hasselt et al., 2016): who chooses and who judges err differently, so that an action that one of
         # them overrates is not also judged by the same mistake.
-        online: Networks = self.values
-        return valuing, self.members.at_once(t.next, online)
+        (values, choosing), tape = self.members.run(minibatch.shown, moments=2)
+        return values, choosing, tape
 
-    def _chosen(self, team: Team, t: Transitions, values: Values) -> Tensor:
-        """``mixer(Q_a(o_a, u_a), s)``."""
-        members = [q.gather(2, t.actions[k].unsqueeze(-1)).squeeze(2) for k, q in values.items()]
-        return self._mix(team, team.mixer, torch.cat(members, 1), t.now)
+    def _compare(self, minibatch: Minibatch, values: Values, choosing: Values) -> tuple[Tensor, Tensor, Tensor, Values]:
+        """Values of what was played and what they should have been, ``[N]`` each, the loss, and its slopes by ``values``."""
+        team, t = minibatch.team, minibatch.t
+        if self.config.num_atoms > 1:
+            assert team.policy is not None  # distributions are not mixed
+            return compare_distributions(minibatch, values, choosing, self.values[team.policy])
+        chosen, tape = self._chosen(team, t, values)
+        target = self._target(minibatch, choosing)
+        loss, slope = td_loss(chosen, target, t.weights, self.config.huber_delta)
+        members = team.mixer.pull(tape, slope) * t.now.present
+        return chosen, target, loss, slopes_of_chosen(members, t.actions, values)
 
-    @torch.no_grad()
-    def _target(self, team: Team, t: Transitions, valuing: Values, choosing: Values) -> Tensor:
+    def _chosen(self, team: Team, t: Transitions, values: Values) -> tuple[Tensor, MixerTape]:
+        """``mixer(Q_a(o_a, u_a), s)`` and the way back through the mixer; an absent member counts as zero."""
+        return team.mixer.run(values_of(t.actions, values) * t.now.present, t.now.state)
+
+    def _target(self, minibatch: Minibatch, choosing: Values) -> Tensor:
         """``sum r + gamma ** elapsed * mixer'(Q'_a(o'_a, u*_a), s')``; each member's ``u*`` is its own best legal action."""
-        members = []
-        for k, values in valuing.items():
-            best = best_legal(choosing[k], t.next.legal[k]).unsqueeze(-1)
-            members.append(values.gather(2, best).squeeze(2))
-        next_value = self._mix(team, team.target_mixer, torch.cat(members, 1), t.next)
-        return td_target(t.rewards, next_value, t.elapsed, t.terminated, self.config.gamma)
-
-    def _mix(self, team: Team, mixer: nn.Module, values: Tensor, joint: JointObs) -> Tensor:
-        """The team's value; an absent member counts as zero."""
-        state = joint.state if team.joint is None else team.joint(joint.obs, joint.present)
-        mixed: Tensor = mixer(values * joint.present, state)
-        return mixed
+        later = minibatch.t.next
+        best = {k: best_legal(values, later.legal[k]) for k, values in choosing.items()}
+        members = values_of(best, minibatch.valuing) * later.present
+        next_value = minibatch.team.target_mixer.mix(members, minibatch.mixing)
+        return backed_up(minibatch.t.rewards, minibatch.discount, next_value)
 
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""
@@ -245,36 +236,34 @@ class QmixLearner(OffPolicyLearner):
             return rows
         return SampleBatch(columns_of_one(rows, self.task.kind_of(team.seats[0])))
 
-    def _show_team(self, team: Team, drawn: SampleBatch) -> None:
-        def rows() -> SampleBatch:
-            return self._shown(team, drawn if team.chunks is None else unpadded(drawn))
-
-        for name in self._taught(team):
-            self._show(name, rows)
-
-    def _with_custom(self, team: Team, loss: Tensor, rows: SampleBatch) -> Tensor:
-        asked = [name for name in self._taught(team) if name in self.custom]
-        if not asked:
-            return loss
+    def _loss_of_users(self, minibatch: Minibatch, asked: Sequence[Loss]) -> tuple[Tensor, Tensor]:
+        """The same where users change the loss: they are given one whose gradient is the one found by ``_loss``."""
+        modules: list[nn.Module] = [minibatch.team.mixer, *self.values.values()]
+        parameters = list(dict.fromkeys(p for module in modules for p in module.parameters()))  # some may share layers
+        (loss, values), slopes = slopes_by(parameters, lambda: self._loss(minibatch))
         columns: dict[str, Tensor] = {}
-        for column, array in self._shown(team, rows).items():
+        for column, array in self._shown(minibatch.team, minibatch.rows(self.learner_group)).items():
             columns[column] = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
-        for name in asked:
-            loss = with_custom(self.custom[name], loss, columns)
-        return loss
+        with torch.enable_grad():
+            loss = with_slopes(loss, parameters, slopes)
+            for custom in asked:
+                loss = with_custom(custom, loss, columns)
+            loss = loss * minibatch.share
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach(), values
 
-    def _list_errors(self, team: Team, errors: Floats) -> None:
-        """The errors of a mixed team are those of all its policies."""
-        for name in self._taught(team):
-            before = self.td_errors.get(name, errors[:0])
-            self.td_errors[name] = np.concatenate([before, errors])
-
-    def _share(self, drawn: SampleBatch) -> tuple[SampleBatch, slice, int]:
-        """A member's part of what was drawn, the place of its rows among all rows, and how many these are."""
-        lengths = drawn["mask"].sum(axis=1) if "mask" in drawn else np.ones(len(drawn), np.int64)
-        first, end = self.learner_group.bounds(len(drawn))
-        place = slice(int(lengths[:first].sum()), int(lengths[:end].sum()))
-        return drawn.rows(self.learner_group.share(len(drawn))), place, int(lengths.sum())
+    def _list_errors(self, minibatch: Minibatch, values: Tensor) -> None:
+        """Errors decide how likely rows are drawn again, and are listed where that was asked for; those of a mixed team are
+        the errors of all its policies."""
+        team = minibatch.team
+        if team.replay.priorities is None and not self.config.full_td_error:
+            return
+        errors = (values[0] - values[1]).numpy()
+        team.replay.update_priorities(minibatch.drawn["place"][minibatch.part], _per_draw(errors, minibatch.drawn))
+        if self.config.full_td_error:
+            for name in self._taught(team):
+                before = self.td_errors.get(name, errors[:0])
+                self.td_errors[name] = np.concatenate([before, np.abs(errors)])
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,22 @@
-"""The arithmetic of action values: pure functions from tensors to tensors."""
+"""The arithmetic of action values: pure functions from tensors to tensors. A loss comes with its slope, the derivative by
+what the networks gave, so that it can be taken back through them (``pull``)."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from marl.policies.distributions import ILLEGAL
+
+
+def discounts(elapsed: Tensor, terminated: Tensor, gamma: float) -> Tensor:
+    """``gamma ** elapsed``, and 0 where the episode was terminated: what a value after a decision counts before it."""
+    return gamma**elapsed * ~terminated
+
+
+def backed_up(rewards: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+    """``r + gamma ** elapsed * next_value`` where ``discounts`` are known already."""
+    return torch.addcmul(rewards, discount, next_value)
 
 
 def td_target(rewards: Tensor, next_value: Tensor, elapsed: Tensor, terminated: Tensor, gamma: float) -> Tensor:
@@ -12,24 +24,27 @@ def td_target(rewards: Tensor, next_value: Tensor, elapsed: Tensor, terminated: 
     return rewards + gamma**elapsed * next_value * ~terminated
 
 
-def td_loss(chosen: Tensor, target: Tensor, weights: Tensor, linear_beyond: float | None = None) -> Tensor:
-    """Weighted mean squared temporal difference; no gradient through the target.
+def td_loss(
+    chosen: Tensor, target: Tensor, weights: Tensor, linear_beyond: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weighted mean squared temporal difference and its slope by ``chosen``, ``2 weights * error / N``.
 
-    Beyond ``linear_beyond`` = d an error counts ``2 d |error| - d^2`` instead of its square (Huber, 1964).
+    Beyond ``linear_beyond`` = d an error counts ``2 d |error| - d^2`` instead of its square (Huber, 1964): its slope is that
+    of an error of d. With ``inner`` for the error cut off at d, both are ``inner * (2 error - inner)``.
     """
-    error = chosen - target.detach()
-    if linear_beyond is None:
-        return (weights * error.square()).mean()
-    # As a function of the error it is smooth at d: value and slope of both parts agree there.
-    size = error.abs()
-    inner = size.clamp(max=linear_beyond)
-    return (weights * inner * (2 * size - inner)).mean()
+    error = chosen - target
+    inner = beyond = error
+    if linear_beyond is not None:
+        inner = error.clamp(-linear_beyond, linear_beyond)
+        beyond = 2 * error - inner
+    slope = (weights * inner).mul_(2 / len(error))
+    return torch.dot(slope, beyond) / 2, slope
 
 
-def moved_atoms(rewards: Tensor, support: Tensor, elapsed: Tensor, terminated: Tensor, gamma: float) -> Tensor:
+def moved_atoms(rewards: Tensor, support: Tensor, discount: Tensor) -> Tensor:
     """Where each return of ``support`` lies seen from one decision earlier, ``r + gamma ** elapsed * z``: ``[N, atoms]``."""
-    later = (gamma**elapsed * ~terminated).unsqueeze(1) * support
-    return (rewards.unsqueeze(1) + later).clamp(float(support[0]), float(support[-1]))
+    moved = torch.addcmul(rewards.unsqueeze(1), discount.unsqueeze(1), support)
+    return moved.clamp(support[0].item(), support[-1].item())
 
 
 def projected(chances: Tensor, moved: Tensor, support: Tensor) -> Tensor:
@@ -42,9 +57,13 @@ def projected(chances: Tensor, moved: Tensor, support: Tensor) -> Tensor:
     return (nearness * chances.unsqueeze(1)).sum(-1)
 
 
-def distribution_loss(log_chances: Tensor, target: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean cross entropy ``-sum target * log p``; no gradient through the target."""
-    return (weights * -(target.detach() * log_chances).sum(-1)).mean()
+def distribution_loss(scores: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean cross entropy ``-sum_i target_i * log p_i`` with ``p`` the softmax of the scores ``[N, atoms]``; and its
+    slope by the scores, ``weights * (p - target) / N``."""
+    log_chances = scores.log_softmax(-1)
+    shares = weights / len(weights)
+    loss = -torch.dot(shares, (target * log_chances).sum(-1))
+    return loss, (log_chances.exp() - target) * shares.unsqueeze(1)
 
 
 def best_legal(values: Tensor, legal: Tensor) -> Tensor:

@@ -1,13 +1,54 @@
-"""How the values of a team's members become the team's value. "No mixing" is a mixer as well."""
+"""How the values of a team's members become the team's value. "No mixing" is a mixer as well.
+
+Beside ``forward``, which autograd can follow, every mixer can do it in steps without autograd:
+
+    weights = mixer.weights(state)           all that the state decides
+    mixed = mixer.mix(values, weights)       the team's value
+    mixed, tape = mixer.run(values, state)   both, with what the way back needs
+    mixer.pull(tape, slopes)                 from d loss / d mixed: adds d loss / d parameter to each .grad, and returns
+                                             d loss / d values. No gradient goes into the state.
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from marl.policies.mlp import gradient_of
 
-class KeepApart(nn.Module):
+Tape: TypeAlias = tuple[Any, ...]
+"""What ``pull`` needs of a ``run``."""
+Weights: TypeAlias = tuple[Tensor, ...]
+"""What a state makes of a mixer: one row per state."""
+
+
+class Mixer(nn.Module, ABC):
+    """Built as ``Mixer(members, state_size, embed, generator, hyper)``."""
+
+    def forward(self, values: Tensor, state: Tensor) -> Tensor:
+        """``[N, n]`` and ``[N, state_size]`` to ``[N]``."""
+        return self.mix(values, self.weights(state))
+
+    def weights(self, state: Tensor) -> Weights:
+        """None, unless the mixer looks at the state."""
+        del state
+        return ()
+
+    @abstractmethod
+    def mix(self, values: Tensor, weights: Weights) -> Tensor: ...
+
+    def run(self, values: Tensor, state: Tensor) -> tuple[Tensor, Tape]:
+        return self.forward(values, state), (values.shape,)
+
+    @abstractmethod
+    def pull(self, tape: Tape, slopes: Tensor) -> Tensor: ...
+
+
+class KeepApart(Mixer):
     """A team of one: its value is the member's value."""
 
     def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
@@ -15,29 +56,40 @@ class KeepApart(nn.Module):
         del state_size, embed, generator, hyper
         assert members == 1, "values are kept apart for one member at a time"
 
-    def forward(self, values: Tensor, state: Tensor) -> Tensor:
+    def mix(self, values: Tensor, weights: Weights) -> Tensor:
         """``[N, 1]`` to ``[N]``."""
-        del state
+        del weights
         return values.squeeze(1)
 
+    def pull(self, tape: Tape, slopes: Tensor) -> Tensor:
+        """``d Q_tot / d q = 1``."""
+        del tape
+        return slopes.unsqueeze(1)
 
-class SumMixer(nn.Module):
+
+class SumMixer(Mixer):
     """Value decomposition (Sunehag et al., 2018): the sum."""
 
     def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
         super().__init__()
         del members, state_size, embed, generator, hyper
 
-    def forward(self, values: Tensor, state: Tensor) -> Tensor:
+    def mix(self, values: Tensor, weights: Weights) -> Tensor:
         """``[N, n]`` to ``[N]``."""
-        del state
+        del weights
         return values.sum(dim=1)
 
+    def pull(self, tape: Tape, slopes: Tensor) -> Tensor:
+        """``d Q_tot / d q_a = 1``."""
+        (shape,) = tape
+        return slopes.unsqueeze(1).expand(shape)
 
-class MonotonicMixer(nn.Module):
+
+class MonotonicMixer(Mixer):
     """QMIX (Rashid et al., 2018): a small network over the members' values whose weights the state decides.
 
-    ``Q_tot = |w2(s)| . elu(|w1(s)| q + b1(s)) + v(s)``; ``hyper`` units stand between the state and w1 and w2, 0: none.
+    ``Q_tot = |w2(s)| . h + v(s)``, ``h = elu(|w1(s)| q + b1(s))``; ``hyper`` units stand between the state and w1 and w2, 0:
+    none.
     """
 
     def __init__(self, members: int, state_size: int, embed: int, generator: torch.Generator, hyper: int = 0) -> None:
@@ -48,16 +100,76 @@ class MonotonicMixer(nn.Module):
         self.w2 = _hyper(state_size, hyper, embed, generator)
         self.v_hidden = _linear(state_size, embed, generator)
         self.v = _linear(embed, 1, generator)
+        # Outside of nn.Module's slow attribute look-up.
+        self._nets = [_HyperNet(self.w1), _HyperNet(self.b1), _HyperNet(self.w2), _HyperNet(self.v_hidden, self.v)]
 
-    def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """``[N, n]`` and ``[N, state_size]`` to ``[N]``."""
+    def weights(self, state: Tensor) -> Weights:
+        """``|w1|``, ``b1``, ``|w2|`` and ``v``."""
+        (w1, b1, w2, v), _ = self._run_nets(state)
         # Monotonic mixing: dQ_tot/dQ_a >= 0 keeps each agent's own argmax part of the joint argmax.
-        w1 = self.w1(state).abs().view(-1, self.members, self.embed)
-        w2 = self.w2(state).abs()
-        hidden = F.elu(torch.bmm(values.unsqueeze(1), w1).squeeze(1) + self.b1(state))
-        offset = self.v(torch.relu(self.v_hidden(state))).squeeze(1)
-        mixed: Tensor = (hidden * w2).sum(dim=1) + offset
-        return mixed
+        return w1.abs().view(-1, self.members, self.embed), b1, w2.abs(), v.squeeze(1)
+
+    def _run_nets(self, state: Tensor) -> tuple[list[Tensor], list[list[Tensor]]]:
+        """Outputs of the hypernetworks, and what their layers were given."""
+        runs = [net.run(state) for net in self._nets]
+        return [out for out, _ in runs], [given for _, given in runs]
+
+    def mix(self, values: Tensor, weights: Weights) -> Tensor:
+        """``[N, n]`` to ``[N]``."""
+        w1, b1, w2, v = weights
+        hidden = F.elu(torch.bmm(values.unsqueeze(1), w1).squeeze(1) + b1)
+        return (hidden * w2).sum(dim=1) + v
+
+    def run(self, values: Tensor, state: Tensor) -> tuple[Tensor, Tape]:
+        (w1, b1, w2, v), given = self._run_nets(state)
+        size1, size2 = w1.abs().view(-1, self.members, self.embed), w2.abs()
+        hidden = F.elu(torch.bmm(values.unsqueeze(1), size1).squeeze(1) + b1)
+        mixed = (hidden * size2).sum(dim=1) + v.squeeze(1)
+        return mixed, (values, hidden, (w1, size1), (w2, size2), given)
+
+    def pull(self, tape: Tape, slopes: Tensor) -> Tensor:
+        """With ``g`` for the slopes and ``x = |w1| q + b1``, the chain rule backwards through the formula above:
+
+        ``d/dv = g``, ``d/d|w2| = g h``, ``d/dx = g |w2| elu'(x)``, ``d/db1 = d/dx``, ``d/d|w1| = q d/dx``,
+        ``d/dq = |w1| d/dx``; ``elu'(x) = min(h, 0) + 1`` and ``d|w|/dw = sign(w)``.
+        """
+        values, hidden, (w1, size1), (w2, size2), given = tape
+        g = slopes.unsqueeze(1)
+        # Below 0 elu is exp(x) - 1 = h, so that its slope exp(x) is h + 1; above it is 1.
+        dx = (size2 * g).mul_(hidden.clamp(max=0).add_(1))
+        dw2 = (hidden * g).mul_(w2.sign())
+        dw1 = (values.unsqueeze(2) * dx.unsqueeze(1)).flatten(1).mul_(w1.sign())
+        for net, net_given, slope in zip(self._nets, given, (dw1, dx, dw2, g), strict=True):
+            net.pull(net_given, slope)
+        return torch.bmm(size1, dx.unsqueeze(2)).squeeze(2)
+
+
+class _HyperNet:
+    """From the state to some weights of a mixer: linear layers with relu between them. Few rows and few units: what counts is
+    the number of calls, so that this is shorter than the layers of ``mlp.py``."""
+
+    def __init__(self, *nets: nn.Module) -> None:
+        layers = [layer for net in nets for layer in net.modules() if isinstance(layer, nn.Linear)]
+        self.layers = [(layer.weight, layer.bias) for layer in layers]
+
+    def run(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Outputs, and what each layer was given."""
+        given: list[Tensor] = []
+        for weight, bias in self.layers:
+            if given:
+                x = torch.relu(x)
+            given.append(x)
+            x = F.linear(x, weight, bias)
+        return x, given
+
+    def pull(self, given: list[Tensor], slopes: Tensor) -> None:
+        """``dW = slopes^T x``, ``db = sum slopes``, and before a relu ``slopes W`` where it let anything through."""
+        for i in range(len(given) - 1, -1, -1):
+            (weight, bias), x = self.layers[i], given[i]
+            gradient_of(weight).addmm_(slopes.t(), x)
+            gradient_of(bias).add_(slopes.sum(0))
+            if i:
+                slopes = torch.mm(slopes, weight).mul_(x > 0)
 
 
 MIXERS: dict[str, type[KeepApart] | type[SumMixer] | type[MonotonicMixer]] = {

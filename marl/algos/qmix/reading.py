@@ -7,43 +7,71 @@ from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
 from marl.algos.qmix.learner import QmixLearner, _per_draw
-from marl.algos.qmix.losses import best_legal, distribution_loss, moved_atoms, projected, td_loss, td_target
-from marl.algos.qmix.mixers import MIXERS
+from marl.algos.qmix.losses import (
+    backed_up,
+    best_legal,
+    discounts,
+    distribution_loss,
+    moved_atoms,
+    projected,
+    td_loss,
+)
+from marl.algos.qmix.minibatch import Drawing, Minibatch, _share
+from marl.algos.qmix.mixers import MIXERS, Mixer, MonotonicMixer, _HyperNet
+from marl.algos.qmix.report import summary
 from marl.algos.qmix.teams import Team, _as_learned
-from marl.algos.qmix.values import MemberValues
+from marl.algos.qmix.values import MemberTape, MemberValues, Shown, _interleaved, slopes_of_chosen, values_of
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import discounted_until, fold_rewards
 
 LEFT_OUT: dict[Function, str] = {
-    QmixLearner._show_team: "callbacks",
-    QmixLearner._share: "several learners",
-    QmixLearner._with_custom: "custom losses",
+    Minibatch.rows: "callbacks",
+    _share: "several learners",
+    QmixLearner._loss_of_users: "custom losses",
     QmixLearner._taught: "looks up policies",
     QmixLearner._optimisers_to_step: "gathers optimisers",
+    QmixLearner._checked: "the error where a loss is not a number",
+    QmixLearner._list_errors: "priorities and full_td_error",
     _per_draw: "priorities of recurrent members",
+    summary: "the numbers that are reported",
+    Minibatch.share.fget: "several learners",  # type: ignore[attr-defined]
     Team._mixed_rows: "teams whose seats others play",
+    Team.as_mixed: "the state of the mixer",
+    Team._as_mixed: "the same",
     _as_learned: "reward_shift and reward_scale",
+    Minibatch.split: "several updates that are drawn at once",
+    MonotonicMixer._run_nets: "one network after the other",
+    _HyperNet.run: "linear layers",
+    _HyperNet.pull: "the way back through them",
+    Drawing.at_once: "for how many updates to draw in one go",
     MemberValues._able: "looks up networks",
-    MemberValues._by_player: "members that different policies play",
+    MemberValues._parts: "members that different policies play",
+    MemberValues._by_player: "the same",
     MemberValues._players: "the same",
+    Mixer.forward: "the mixer without a tape",
+    MemberValues.show: "rows as networks take them",
+    _interleaved: "the same",
 }
 
 
 def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
     """From ``learn`` to the slow copies."""
     left_out = dict(LEFT_OUT)
-    mixing = MIXERS[config.mixer].forward
+    mixer = MIXERS[config.mixer]
     values: list[Function] = [
-        learner._compare, MemberValues.at_once, learner._next_values, learner._chosen, learner._target, learner._mix, mixing,
-        best_legal, td_target, td_loss,
+        learner._chosen, values_of, mixer.run, learner._target, best_legal, mixer.weights, mixer.mix, backed_up, td_loss,
+        mixer.pull, slopes_of_chosen,
     ]  # fmt: skip
     if config.num_atoms > 1:
-        values = [learner._compare, compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
+        left_out[mixer.weights] = "distributions are not mixed"
+        values = [compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
         learner.learn, learner.remember, Team.remember, discounted_until if config.looks_at_groups else fold_rewards,
-        learner.train, UpdateRatio.due, learner._train, learner._loss, learner._team_loss, learner._draw, Replay.sample,
-        Replay._outcomes, *priorities, *values, FlatOptimiser.step, STEPS[config.optimizer.type], learner.copy_to_targets,
+        learner.train, UpdateRatio.due, learner._train, Drawing.draw, Drawing._lot, Replay.draw, *priorities, Replay.rows,
+        Replay._outcomes, Drawing._minibatches, discounts, MemberValues.at_once, learner._learn_from, learner._loss,
+        learner._online, MemberValues.run, Shown.run, learner._compare, *values, MemberTape.pull, FlatOptimiser.step,
+        STEPS[config.optimizer.type], learner.copy_to_targets,
     ]  # fmt: skip
     return Reading(tuple(shown), left_out)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from marl.algos.joint_view import JointFeatures
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
-from marl.algos.qmix.mixers import MIXERS
+from marl.algos.qmix.mixers import MIXERS, KeepApart, Mixer
 from marl.algos.team_rows import Gaps, single_rows, team_rows
+from marl.algos.transitions import JointObs, Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.sequences import Chunks
@@ -34,8 +34,8 @@ class Team:
     seats: tuple[int, ...]
     replay: Replay
     policy: PolicyID | None = None
-    mixer: nn.Module = field(default_factory=nn.Module)
-    target_mixer: nn.Module = field(default_factory=nn.Module)
+    mixer: Mixer = field(default_factory=lambda: KeepApart(1, 0, 0, seeded(0)))
+    target_mixer: Mixer = field(default_factory=lambda: KeepApart(1, 0, 0, seeded(0)))
     joint: JointFeatures | None = None  # the mixer's state where the env has none
     optimiser: FlatOptimiser | None = None
     chunks: Chunks | None = None
@@ -61,6 +61,15 @@ class Team:
         own = [index for index, name in enumerate(batch.policy_ids) if name in learning]
         played = (rows["present"] & np.isin(rows["policy"], own)).any(axis=1)
         return rows if played.all() else rows.rows(np.flatnonzero(played))
+
+    def as_mixed(self, t: Transitions) -> Transitions:
+        """The same as mixers take it: who is present as numbers, and, where the env has no state, what the members see side by
+        side in its place."""
+        return replace(t, now=self._as_mixed(t.now), next=self._as_mixed(t.next))
+
+    def _as_mixed(self, joint: JointObs) -> JointObs:
+        state = joint.state if self.joint is None else self.joint(joint.obs, joint.present)
+        return replace(joint, state=state, present=joint.present.float())
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,12 +12,74 @@ from torch import Tensor
 
 from marl.algos.transitions import JointObs, kinds_of
 from marl.data.batch import SampleBatch
-from marl.data.task import PolicyID, Task
-from marl.policies.value import ValuePolicy
+from marl.data.task import Ints, PolicyID, Task
+from marl.policies.mlp import Tape
+from marl.policies.value import NetworkInputs, ValuePolicy
 
 Networks = Mapping[PolicyID, ValuePolicy]
 Values = dict[int, Tensor]
-"""Per kind ``[N, n_k, actions]``."""
+"""Per kind ``[N, n_k, actions]``; with atoms the scores ``[N, n_k, actions, atoms]`` of their softmax."""
+Run: TypeAlias = tuple[ValuePolicy, Tensor | None, Tape | Tensor]
+"""A network, its rows (None: all), and its tape."""
+
+Part: TypeAlias = tuple[ValuePolicy, Tensor | None, NetworkInputs]
+"""A network, its rows (None: all), and these as it takes them."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the networks of one kind of members see: all members of a row after each other, and the rows of several moments
+    below each other."""
+
+    members: int
+    rows: int  # of all moments, times members
+    shape: tuple[int, ...]  # of what a network says of one row
+    parts: list[Part]
+
+    def run(self, taped: int) -> tuple[Tensor, list[Run]]:
+        """Values ``[rows, ...]``, zeros where nobody plays, and tapes of the first ``taped`` rows."""
+        if len(self.parts) == 1 and self.parts[0][1] is None:  # the usual case, which needs no copying
+            network, _, inputs = self.parts[0]
+            scores, tape = network.run(inputs, taped)
+            return scores, [(network, None, tape)]
+        found: Tensor | None = None
+        runs: list[Run] = []
+        for network, rows, inputs in self.parts:
+            assert rows is not None
+            first = int((rows < taped).sum())  # rows ascend
+            scores, tape = network.run(inputs, first)
+            if found is None:
+                found = scores.new_zeros(self.rows, *self.shape)
+            found[rows] = scores
+            if first:
+                runs.append((network, rows[:first], tape))
+        return torch.zeros(self.rows, *self.shape) if found is None else found, runs
+
+
+@dataclass(frozen=True)
+class MemberTape:
+    """Networks that were run, by kind of the members."""
+
+    runs: dict[int, list[Run]]
+
+    def pull(self, slopes: Values) -> None:
+        """Add to the gradients of the networks; ``slopes`` are d loss / d values."""
+        for k, runs in self.runs.items():
+            flat = slopes[k].flatten(0, 1)
+            for network, rows, tape in runs:
+                network.pull(tape, flat if rows is None else flat.index_select(0, rows))
+
+
+@dataclass(frozen=True)
+class TracedValues:
+    """Values that autograd knows the way back from: those of members with a memory."""
+
+    values: Values
+
+    def pull(self, slopes: Values) -> None:
+        """The same."""
+        learned = [k for k, values in self.values.items() if values.requires_grad]  # not: only strangers play
+        torch.autograd.backward([self.values[k] for k in learned], [slopes[k] for k in learned])
 
 
 class MemberValues:
@@ -26,15 +89,45 @@ class MemberValues:
         self.task, self.index, self.device = task, dict(index), device
 
     def at_once(self, joint: JointObs, networks: Networks) -> Values:
-        """Values of members without memory."""
-        found, at = {}, 0
-        for k, obs in joint.obs.items():
-            n = obs.shape[1]
-            players = joint.policy[:, at : at + n].reshape(-1)
-            flat = obs.flatten(0, 1), joint.agent_index[k].flatten()
-            found[k] = self._by_player(players, flat, self._able(k, networks)).view(len(obs), n, -1)
+        """Values of members without memory; no gradient."""
+        (shown,) = self.show([joint], networks)
+        (values,), _ = self.run(shown, taped=False)
+        return values
+
+    def show(self, moments: Sequence[JointObs], networks: Networks, updates: int = 1) -> list[dict[int, Shown]]:
+        """What the networks see at these moments, for each of so many updates that share the rows evenly."""
+        found: list[dict[int, Shown]] = [{} for _ in range(updates)]
+        at = 0
+        for k, first in moments[0].obs.items():
+            n = first.shape[1]
+            obs = _interleaved([moment.obs[k] for moment in moments], updates)
+            index = _interleaved([moment.agent_index[k] for moment in moments], updates)
+            who = [moment.policy[:, at : at + n].reshape(updates, -1) for moment in moments]
+            able = self._able(k, networks)
+            parts = self._parts(np.concatenate(who, axis=1), (obs, index), able)
+            for shown, part in zip(found, parts, strict=True):
+                shown[k] = Shown(n, len(obs) // updates, next(iter(able.values())).score_shape, part)
             at += n
         return found
+
+    def run(
+        self, shown: Mapping[int, Shown], moments: int = 1, *, taped: bool = True
+    ) -> tuple[list[Values], MemberTape]:
+        """Values of members at several moments, by one pass, and what is needed to go back through those at the first."""
+        found: list[Values] = [{} for _ in range(moments)]
+        tape = MemberTape({})
+        for k, kind in shown.items():
+            scores, tape.runs[k] = kind.run(kind.rows // moments * taped)
+            apart = scores.view(moments, -1, kind.members, *scores.shape[1:])
+            for values, part in zip(found, apart.unbind(), strict=True):
+                values[k] = part
+        return found, tape
+
+    def run_over_time(self, chunks: SampleBatch, networks: Networks) -> tuple[list[Values], TracedValues]:
+        """Values of recurrent members before and after every row, and what is needed to go back through those before."""
+        with torch.enable_grad():
+            before, after = self.over_time(chunks, networks)
+        return [{k: values.detach() for k, values in before.items()}, after], TracedValues(before)
 
     def over_time(self, chunks: SampleBatch, networks: Networks) -> tuple[Values, Values]:
         """Values of recurrent members before and after every row of the chunks, without the padding.
@@ -108,16 +201,23 @@ class MemberValues:
                 found.append((name, self._tensor(rows)))
         return found
 
-    def _by_player(self, players: np.ndarray[Any, Any], flat: tuple[Tensor, Tensor], networks: Networks) -> Tensor:
-        """Values of rows that different policies of one kind play; zeros where none of them does."""
-        mine = self._players(players, networks)
-        # One policy plays everything: the usual case, which needs no copying.
-        if len(mine) == 1 and len(mine[0][1]) == len(players):
-            return networks[mine[0][0]].values(*flat)
-        values = torch.zeros(len(players), next(iter(networks.values())).num_actions, device=self.device)
-        for name, rows in mine:
-            values = values.index_copy(0, rows, networks[name].values(flat[0][rows], flat[1][rows]))
-        return values
+    def _parts(self, players: Ints, flat: tuple[Tensor, Tensor], networks: Networks) -> list[list[Part]]:
+        """For each update (a row of ``players``) who plays which of its rows."""
+        for name, network in networks.items():
+            if (players == self.index[name]).all():  # one policy plays everything: features of all updates at once
+                columns = [column.chunk(len(players)) for column in network.inputs(*flat)]
+                return [[(network, None, inputs)] for inputs in zip(*columns, strict=True)]
+        obs, index = (column.chunk(len(players)) for column in flat)
+        found: list[list[Part]] = []
+        for i, who in enumerate(players):
+            found.append(self._by_player(who, obs[i], index[i], networks))
+        return found
+
+    def _by_player(self, players: Ints, obs: Tensor, index: Tensor, networks: Networks) -> list[Part]:
+        parts: list[Part] = []
+        for name, rows in self._players(players, networks):
+            parts.append((networks[name], rows, networks[name].inputs(obs[rows], index[rows])))
+        return parts
 
     def _tensor(self, array: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
@@ -153,3 +253,34 @@ class _MemberTime:
 
 def _rest(column: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return (column.shape[1], *column.shape[3:])
+
+
+def _interleaved(parts: list[Tensor], updates: int) -> Tensor:
+    """``[N, n, ...]`` of every moment to ``[rows, ...]``: those of the first update at all moments, then the second's."""
+    if len(parts) == 1:
+        return parts[0].flatten(0, 1)
+    by_update = [part.view(updates, -1, *part.shape[2:]) for part in parts]
+    return torch.cat(by_update, dim=1).flatten(0, 1)
+
+
+def values_of(actions: Mapping[int, Tensor], values: Values) -> Tensor:
+    """``Q_a(o_a, u_a)`` of all members ``[N, members]``, kind by kind."""
+    found = []
+    for k, of_kind in values.items():
+        found.append(of_kind.gather(2, actions[k].unsqueeze(2)).squeeze(2))
+    # Mostly there is one kind, and a copy less.
+    return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+
+
+def slopes_of_chosen(slopes: Tensor, actions: Mapping[int, Tensor], values: Values) -> Values:
+    """Slopes by all ``values`` where those by the chosen ones are ``[N, members]``: no other value has a part in the loss."""
+    found: Values = {}
+    at = 0
+    for k, of_kind in values.items():
+        n = of_kind.shape[1]
+        own = slopes[:, at : at + n].unsqueeze(2)
+        found[k] = torch.zeros(of_kind.shape, dtype=own.dtype, device=own.device).scatter_(
+            2, actions[k].unsqueeze(2), own
+        )
+        at += n
+    return found

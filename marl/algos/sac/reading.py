@@ -41,7 +41,7 @@ def reading(learner: type[SacLearner], config: SacConfig) -> Reading:
     shown: list[Function] = [
         learner.learn, learner.remember, SoftActorCritic.remember, fold_rewards,
         learner.train, UpdateRatio.due, learner._train,
-        SoftActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
+        SoftActorCritic.sample, Replay.sample, Replay.draw, Replay._outcomes, *priorities,
         learner._moment, *others, learner._target, td_target, learner._improve_critics, critic_loss,
         learner._improve_actor, learner.climb, learner._improve_temperature, temperature_loss,
         *drawn, *summed, JointActionView.forward, JointView.forward, JointActionView.with_own_action,

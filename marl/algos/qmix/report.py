@@ -1,0 +1,49 @@
+"""What the updates of a round tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marl.algos.learner import Metrics
+from marl.data.task import PolicyID
+
+
+class Update(NamedTuple):
+    """One gradient step. Nothing is worked out of it before the round is over."""
+
+    loss: float
+    values: Sequence[Tensor]  # of every team [2, N]: what its values were and should be
+    lr: float
+    norms: Sequence[Tensor]  # of gradients, those of the policies first
+
+
+def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
+    """Means over the updates, for every policy; smallest and largest values are those of each update."""
+    parts: list[Tensor] = []
+    starts: list[int] = []  # of each update among all rows
+    rows = 0
+    for update in updates:
+        starts.append(rows)
+        parts += update.values
+        rows += sum(values.shape[1] for values in update.values)
+    # In float64: sums over many rows would lose digits.
+    q, target = torch.cat(parts, dim=1).double().numpy()
+    lengths = np.diff([*starts, rows])
+    stats = {
+        "td_loss": np.mean([update.loss for update in updates]),
+        "mean_q": np.mean(np.add.reduceat(q, starts) / lengths),
+        "min_q": np.mean(np.minimum.reduceat(q, starts)),
+        "max_q": np.mean(np.maximum.reduceat(q, starts)),
+        "mean_td_error": np.mean(np.add.reduceat(np.abs(q - target), starts) / lengths),
+        "cur_lr": np.mean([update.lr for update in updates]),
+    }
+    metrics: Metrics = {}
+    for i, name in enumerate(trained):
+        norms = [float(update.norms[i]) for update in updates]
+        metrics[name] = {**{key: float(value) for key, value in stats.items()}, "grad_norm": float(np.mean(norms))}
+    return metrics
