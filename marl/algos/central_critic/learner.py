@@ -30,7 +30,7 @@ from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
     explained_variance,
-    mean_of,
+    means_of,
     normalized,
     policy_gradient_loss,
     value_loss,
@@ -278,20 +278,21 @@ class CentralCriticLearner(Learner):
             losses, by_logp = clipped_loss(measured.logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             losses, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
-        actor_loss = mean_of(losses, rows)
         # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
-        entropy = mean_of(measured.entropy, rows)
-        loss = actor_loss - entropy_coeff * entropy
         slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).div_(rows))
-        vf_loss = torch.zeros_like(entropy)
+        # An estimate of the KL divergence from the sampled actions.
+        parts = {"policy_loss": losses, "entropy": measured.entropy, "kl": data["action_logp"] - measured.logp}
         if config.objective != "pg":
             targets, old_values = data["value_targets"], data.get("values", outputs.values)
-            losses, by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
-            vf_loss = mean_of(losses, rows)
-            loss = loss + config.vf_loss_coeff * vf_loss
+            parts["vf_loss"], by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
             slopes.by_values = by_values.mul_(config.vf_loss_coeff / rows)
-        kl = mean_of(data["action_logp"] - measured.logp, rows)  # an estimate from the sampled actions
-        numbers = {"policy_loss": actor_loss, "vf_loss": vf_loss, "entropy": entropy, "kl": kl}
+        numbers = means_of(parts, rows)
+        vf_loss = numbers.setdefault("vf_loss", torch.zeros_like(numbers["entropy"]))
+        loss = (
+            numbers["policy_loss"]
+            .add(numbers["entropy"], alpha=-entropy_coeff)
+            .add(vf_loss, alpha=config.vf_loss_coeff)
+        )
         # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
         if self.kl_coeffs[name] > 0:
             old = data["old_params"]

@@ -10,6 +10,7 @@ from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.central_critic.losses import (
     clipped_loss,
     explained_variance,
+    means_of,
     normalized,
     policy_gradient_loss,
     value_loss,
@@ -37,6 +38,7 @@ LEFT_OUT: dict[Function, str] = {
     ActorCritic.pull: "the same, backwards",
     ActorCritic.run_traced: "users' own losses",
     Slopes.scaled: "several learners",
+    means_of: "means",
     with_slope: "penalties that few runs have",
     Critic.run: "one network",
     Critic.pull: "the same, backwards",
