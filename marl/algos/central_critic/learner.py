@@ -57,6 +57,7 @@ class CentralCriticLearner(Learner):
     """Each policy has its own critic, optimiser and config; joint critics read the other agents' observations."""
 
     shares_minibatches = True
+    stacks = True
 
     def __init__(
         self, policies: Mapping[PolicyID, Policy], task: Task, configs: Mapping[PolicyID, CentralCriticConfig],
