@@ -8,9 +8,9 @@ a *coordinator* lets the caller wait until all seeds have come to such a place, 
 In such a *stack* the numbers of one seed must not depend on who else is there: seeds end at different times, and one of them
 may be resumed alone. That is a promise of ``run_together`` wherever ``stacked()`` is true. It holds if
 
-- every slice of a batched tensor begins at a multiple of ``SLICE`` numbers: rows of flat vectors are that long (``whole``), and
-  so are the rows of a minibatch, padded with zeros that get no slope. Else the kernels of a slice depend on where in memory it
-  begins, and the last numbers of a tensor are computed by other code than the rest;
+- every slice of a batched tensor begins at a multiple of ``SLICE`` numbers: flat vectors are that long (``whole``), and
+  minibatches have that many rows, padded with zeros that get no slope. Else the kernels of a slice depend on where in memory
+  it begins, and the last numbers of a tensor are computed by other code than the rest;
 - gradients of weights are added into such a flat row in place, not taken from a product of their own;
 - a job without companions is done as a stack of two, the second a copy: one matrix is multiplied by other code than two.
 """
@@ -26,7 +26,7 @@ SLICE = 32  # numbers: two vectors of the widest registers there are, and two li
 
 
 class Job(Protocol):
-    """Something to compute. Jobs of one class with equal keys (shapes, and config that is not a number per job) go together."""
+    """Something to compute. Jobs of one class with equal keys (shapes, and keys of the algorithm) can be done together."""
 
     @property
     def key(self) -> Hashable: ...
@@ -42,6 +42,9 @@ class Coordinator(Protocol):
 
     def wait_for(self, jobs: Sequence[Job]) -> list[Any]:
         """The results of these jobs, in their order; exceptions in place of results that there are not."""
+
+    def meet(self) -> None:
+        """Wait until everybody has come to such a place."""
 
 
 _coordinator: ContextVar[Coordinator | None] = ContextVar("coordinator", default=None)
@@ -77,6 +80,13 @@ def run(jobs: Sequence[Job]) -> list[Any]:
     return results
 
 
+def meet() -> None:
+    """Go on together with all others: where an iteration ends, so that nobody is ahead and jobs stay alike."""
+    coordinator = _coordinator.get()
+    if coordinator is not None:
+        coordinator.meet()
+
+
 def stacked() -> bool:
     """Whether the numbers of a job must be the same whoever else is there."""
     return _coordinator.get() is not None
@@ -102,6 +112,9 @@ class _Alone:
 
     def wait_for(self, jobs: Sequence[Job]) -> list[Any]:
         return run(jobs)
+
+    def meet(self) -> None:
+        """Everybody is here."""
 
 
 @contextmanager

@@ -28,6 +28,7 @@ class _Seat(Generic[T]):
         self.outcome: T | Exception | None = None
         self.jobs: Sequence[Job] | None = None  # that it waits for
         self.results: list[Any] = []  # of these jobs, when it may go on
+        self.meets = False  # whether it waits for all others to come to where it is
         self.place = greenlet(self._run)
 
     def _run(self) -> None:
@@ -57,9 +58,13 @@ class Lockstep(Generic[T]):
                 # A greenlet begins without context variables; those of the caller say what may be trusted, for instance.
                 seat.place.gr_context = copy_context()
             try:
-                while any(not seat.ended for seat in self._seats):
+                while not all(seat.ended for seat in self._seats):
                     self._go_on()
-                    self._do_jobs()
+                    if any(seat.jobs is not None for seat in self._seats):
+                        self._do_jobs()
+                    else:  # all that have not ended have met
+                        for seat in self._seats:
+                            seat.meets = False
             finally:
                 self._end_all()
         return [cast("T | Exception", seat.outcome) for seat in self._seats]
@@ -76,17 +81,23 @@ class Lockstep(Generic[T]):
         torch.set_grad_enabled(with_gradients)
         return seat.results
 
+    def meet(self) -> None:
+        """Called within a body: it goes on when all others have come here, or ended."""
+        assert self._current is not None, "bodies alone can meet"
+        self._current.meets = True
+        self._hub.switch()
+
     def _go_on(self) -> None:
         """Let every body run until it waits again."""
         for seat in self._seats:
-            if not seat.ended:
+            if not seat.ended and not seat.meets:
                 self._current = seat
                 torch.set_grad_enabled(True)
                 seat.place.switch()
         self._current = None
 
     def _do_jobs(self) -> None:
-        waiting = [seat for seat in self._seats if not seat.ended]
+        waiting = [seat for seat in self._seats if seat.jobs is not None]
         jobs: list[Job] = []
         for seat in waiting:
             jobs += seat.jobs or []

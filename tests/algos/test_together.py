@@ -99,6 +99,25 @@ def test_bodies_wait_until_all_have_come_and_those_that_end_early_are_not_waited
     assert companies == [3, 2, 1]
 
 
+def test_who_has_less_to_do_in_an_iteration_meets_the_others_at_its_end(companies: list[int]) -> None:
+    order = []
+
+    def body(name: str, updates: int) -> Callable[[], int]:
+        def run() -> int:
+            for iteration in range(2):
+                for _ in range(updates):
+                    together.update([Counted("a")])
+                order.append((iteration, name))
+                together.meet()
+            return 0
+
+        return run
+
+    Lockstep([body("idle", 0), body("busy", 3), body("short", 1)]).run()
+    assert [iteration for iteration, _ in order] == [0, 0, 0, 1, 1, 1]
+    assert companies == [2, 1, 1] * 2
+
+
 def test_an_error_of_one_job_ends_its_body_alone(companies: list[int]) -> None:
     def body(result: object) -> Callable[[], object]:
         def run() -> object:
