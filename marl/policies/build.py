@@ -12,7 +12,7 @@ from marl.errors import ConfigError, SpaceMismatchError, did_you_mean
 from marl.policies.config import PolicySpec
 from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.mixture import Mixture
-from marl.policies.networks import MLP
+from marl.policies.mlp import MLP
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
 from marl.policies.scripted import build_scripted

@@ -6,9 +6,6 @@ The carry of a recurrent policy is ``memory | last action | last reward``; the l
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,59 +24,9 @@ from marl.policies.config import ModelConfig
 from marl.policies.custom import Model, custom_model, custom_preprocessor
 from marl.policies.filters import MeanStdFilter
 from marl.policies.memory import Gru, Lstm
+from marl.policies.mlp import MLP, Tape
 from marl.policies.size import parameter_table
 from marl.policies.vision import ConvEncoder, image_encoder
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh_, "relu": torch.relu_}  # in place
-
-
-class MLP(nn.Module):
-    """Fully connected layers, written flat: half the call overhead of a ``Sequential`` at the size of a rollout step."""
-
-    def __init__(
-        self, sizes: Sequence[int], activations: Sequence[str], generator: torch.Generator, last_gain: float = 1.0
-    ) -> None:
-        """Sizes from inputs to outputs, and an activation per layer; the last layer may go without."""
-        super().__init__()
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        self.activations = tuple(activations)
-        for i, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
-            # Orthogonal weights keep the scale of what passes through; sqrt(2) makes up for what relu cuts off.
-            gain = last_gain if i == len(activations) else math.sqrt(2)
-            weight = torch.empty(narrow, wide)
-            nn.init.orthogonal_(weight, gain, generator=generator)
-            self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(torch.zeros(narrow)))
-        self._look_up()
-
-    def _look_up(self) -> None:
-        """Layers outside of nn.Module's slow attribute look-up."""
-        functions = [ACTIVATIONS[name] for name in self.activations]
-        self._pairs = list(zip(self.weights, self.biases, strict=True))
-        self._hidden = [(w, b, f) for (w, b), f in zip(self._pairs, functions, strict=False)]
-        self._last = self._pairs[len(functions) :]
-
-    def share(self, donor: MLP, layers: int) -> None:
-        """From now on the first ``layers`` layers are the donor's own tensors."""
-        for i in range(layers):
-            self.weights[i], self.biases[i] = donor.weights[i], donor.biases[i]
-        self._look_up()
-
-    def first(self, layers: int) -> tuple[nn.Parameter, ...]:
-        """Parameters of the first ``layers`` layers."""
-        return tuple(itertools.chain.from_iterable(self._pairs[:layers]))
-
-    @property
-    def device(self) -> torch.device:
-        device: torch.device = self._pairs[0][0].device
-        return device
-
-    def forward(self, x: Tensor) -> Tensor:
-        for weight, bias, activation in self._hidden:
-            x = activation(F.linear(x, weight, bias))
-        for weight, bias in self._last:
-            x = F.linear(x, weight, bias)
-        return x
 
 
 class Features(nn.Module):
@@ -261,6 +208,35 @@ class Body(nn.Module):
         else:
             out = self.network(x)
         return out
+
+    # -- learning: the two verbs -----------------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but fully connected layers has to be learned: their backward pass is written out (mlp.py)."""
+        if not isinstance(self.network, MLP) or self.memory is not None or self.vision is not None:
+            return False
+        preprocessor = self.features.custom
+        return preprocessor is None or next(preprocessor.parameters(), None) is None
+
+    def run(self, obs: Tensor, agent_index: Tensor, sequences: Sequences | None = None) -> tuple[Tensor, Tape | Tensor]:
+        """``[N, outputs]`` without gradient, and what ``pull`` needs: a tape, or the same outputs as autograd knows them."""
+        if sequences is None and self.plain:
+            with torch.no_grad():
+                x = self.encode(obs, agent_index)
+            assert isinstance(self.network, MLP)
+            return self.network.run(x)
+        with torch.enable_grad():
+            out = self.forward(obs, agent_index) if sequences is None else self.unroll(obs, agent_index, sequences)[0]
+        return out.detach(), out
+
+    def pull(self, tape: Tape | Tensor, slopes: Tensor) -> None:
+        """Add d loss / d parameter to the gradients; ``slopes`` are d loss / d outputs."""
+        if isinstance(tape, Tensor):
+            tape.backward(slopes)  # type: ignore[no-untyped-call]
+        else:
+            assert isinstance(self.network, MLP)
+            self.network.pull(tape, slopes)
 
     def step(self, obs: Tensor, agent_index: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """``[N, outputs]`` and the new memory ``[N, memory_size]``."""

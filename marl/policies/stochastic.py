@@ -15,6 +15,7 @@ from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.custom import DISTRIBUTIONS
 from marl.policies.distributions import ILLEGAL, Distribution, distribution_for
 from marl.policies.exploration import sampling
+from marl.policies.mlp import Tape, gradient_of
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, Sequences, seeded
 from marl.policies.policy import Decision, Inputs, Insight
@@ -111,6 +112,34 @@ class StochasticPolicy(NetworkPolicy):
         values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
         return self._params(out, legal), values
 
+    def run(
+        self, obs: Tensor, agent_index: Tensor, legal: Tensor, sequences: Sequences | None = None
+    ) -> tuple[Tensor, Tensor, Tape | Tensor]:
+        """As ``forward`` but without gradient, and what ``pull`` needs."""
+        out, tape = self.model.run(obs, agent_index, sequences)
+        with torch.no_grad():
+            values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
+            return self._params(out, legal), values, tape
+
+    def pull(self, tape: Tape | Tensor, legal: Tensor, by_params: Tensor, by_values: Tensor | None) -> None:
+        """Add d loss / d parameter to the gradients, from d loss / d distribution numbers and d loss / d values."""
+        if self.log_std is not None:
+            gradient_of(self.log_std).add_(by_params[:, -self.distribution.numbers :].sum(0))
+        self.model.pull(tape, self.by_outputs(by_params, by_values, legal))
+
+    def by_outputs(self, by_params: Tensor, by_values: Tensor | None, legal: Tensor) -> Tensor:
+        """d loss / d outputs of the network, for rows or stacked rows: the way back of ``_params``."""
+        width, numbers = legal.shape[-1], self.distribution.numbers
+        if width:
+            by_params[..., :width].masked_fill_(~legal, 0.0)
+        if self.noise_sets_std or self.log_std is not None:
+            by_params = by_params[..., : by_params.shape[-1] - numbers]
+        if not self.shares_value:
+            return by_params
+        if by_values is None:
+            by_values = by_params.new_zeros(by_params.shape[:-1])
+        return torch.cat([by_params, by_values.unsqueeze(-1)], dim=-1)
+
     def value(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N]``, of a policy without memory whose layers give it."""
         values: Tensor = self.model(obs, agent_index)[:, -1]
@@ -145,14 +174,15 @@ class StochasticPolicy(NetworkPolicy):
         with torch.no_grad():
             return self.model.from_batch(batch)[:, -1]
 
-    def _params(self, out: Tensor, legal: Tensor) -> Tensor:
-        """The distribution's part of the network's output; illegal actions get no chance."""
-        params = out[:, :-1] if self.shares_value else out
+    def _params(self, out: Tensor, legal: Tensor, log_std: Tensor | None = None) -> Tensor:
+        """The distribution's part of the network's output; illegal actions get no chance. ``log_std``: of stacked ones."""
+        params = out[..., :-1] if self.shares_value else out
         if self.noise_sets_std:
-            scale = self.exploration.value.clamp(min=1e-6).log()
-            params = torch.cat([params, scale.expand(len(params), self.distribution.numbers)], dim=1)
-        elif self.log_std is not None:
-            params = torch.cat([params, self.log_std.expand(len(params), -1)], dim=1)
+            log_std = self.exploration.value.clamp(min=1e-6).log()
+        elif log_std is None:
+            log_std = self.log_std
+        if log_std is not None:
+            params = torch.cat([params, log_std.expand(*params.shape[:-1], self.distribution.numbers)], dim=-1)
         return forbid(params, legal)
 
 
@@ -182,9 +212,9 @@ def _distribution(kind: AgentType, spec: PolicySpec) -> Distribution:
 
 def forbid(params: Tensor, legal: Tensor) -> Tensor:
     """No chance for illegal options, whose logits come first."""
-    width = legal.shape[1]
+    width = legal.shape[-1]
     if not width:
         return params
-    if width == params.shape[1]:
+    if width == params.shape[-1]:
         return params.masked_fill(~legal, ILLEGAL)
-    return torch.cat([params[:, :width].masked_fill(~legal, ILLEGAL), params[:, width:]], dim=1)
+    return torch.cat([params[..., :width].masked_fill(~legal, ILLEGAL), params[..., width:]], dim=-1)

@@ -23,7 +23,8 @@ from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.learner import QmixLearner
-from marl.policies.networks import MLP, Body
+from marl.policies.mlp import MLP
+from marl.policies.networks import Body
 from marl.training.trainer import Trainer
 from tests.algos.updates import found_in
 from tests.algos.witnessed import OPTIONS, WIDTH, Record, Witnessed, witnessed_rounds

@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType
 from marl.policies.config import ModelConfig
-from marl.policies.networks import MLP, Features, build_mlp, byte_scale, one_hot_sizes, seeded
+from marl.policies.mlp import MLP
+from marl.policies.networks import Features, build_mlp, byte_scale, one_hot_sizes, seeded
 
 
 def test_first_weights_are_orthogonal_rows_with_gain_sqrt_2_and_the_given_gain_in_the_last_layer() -> None:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from marl.algos.central_critic.train_batch import to_tensors
 from marl.algos.joint_view import JointFeatures, columns_by_kind, seats_in_order
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.task import Array, Floats, Ints, Task
+from marl.data.task import Array, Bools, Floats, Ints, Task
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
+from marl.policies.mlp import MLP, Tape
 from marl.policies.networks import Body, build_mlp, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
@@ -123,6 +124,19 @@ class Critic(nn.Module):
         out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
         return out.squeeze(1)
 
+    def run(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> tuple[Tensor, Tape | Tensor]:
+        """As ``forward`` but without gradient, and what ``pull`` needs."""
+        network = self.network
+        assert isinstance(network, MLP | Body)
+        out, tape = network.run(seen) if isinstance(network, MLP) else network.run(obs, agent_index)
+        return out.squeeze(1), tape
+
+    def pull(self, tape: Tape | Tensor, by_values: Tensor) -> None:
+        """Add d loss / d parameter to the gradients, from d loss / d values."""
+        network = self.network
+        assert isinstance(network, MLP | Body)
+        network.pull(tape, by_values.unsqueeze(1))  # type: ignore[arg-type]  # an MLP's tape is its own
+
     def seen(self, batch: MultiAgentBatch, rows: SampleBatch, part: slice = slice(None), after: bool = False) -> Array:
         """What the view adds to the observations of these decisions, or to what they led to; width 0 for ``own``."""
         if not self.joint:
@@ -136,23 +150,72 @@ class Critic(nn.Module):
         self, actor: StochasticPolicy, batch: MultiAgentBatch, rows: SampleBatch, seen: Array
     ) -> tuple[Floats, Floats]:
         """Values before and after every decision, in slices: a batch of images never stands there as floats at once."""
+        if actor.shares_value and actor.carry_size:
+            return self._look_ahead(actor, rows)
+        values = np.empty(len(rows), np.float32)
+        for part in self._slices(actor, len(rows)):
+            data = to_tensors(rows, ("obs", "agent_index"), self.device, part)
+            shown = torch.from_numpy(seen[part]).to(self.device)
+            values[part] = self._value(actor, data["obs"], data["agent_index"], shown)
+        # What most decisions led to is what the next one saw: its value is known.
+        following = self._seen_again(batch, rows)
+        next_values = values[following]
+        rest = rows.rows(np.flatnonzero(following < 0))
+        found = np.empty(len(rest), np.float32)
+        for part in self._slices(actor, len(rest)):
+            data = to_tensors(rest, ("new_obs", "agent_index"), self.device, part)
+            shown = torch.from_numpy(self.seen(batch, rest, part, after=True)).to(self.device)
+            found[part] = self._value(actor, data["new_obs"], data["agent_index"], shown)
+        next_values[following < 0] = found
+        return values, next_values
+
+    def _value(self, actor: StochasticPolicy, obs: Tensor, index: Tensor, shown: Tensor) -> Floats:
+        value = actor.value(obs, index) if actor.shares_value else self(obs, index, shown)
+        numbers: Floats = value.cpu().numpy()
+        return numbers
+
+    def _look_ahead(self, actor: StochasticPolicy, rows: SampleBatch) -> tuple[Floats, Floats]:
+        """Of a recurrent policy, whose memory after a decision is not that of any stored row."""
         values, next_values = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
-        most = max(1, LARGEST_INPUT // max(self.view.size, actor.model.features.size))
-        for start in range(0, len(rows), most):
-            part = slice(start, start + most)
-            data = to_tensors(rows, ("obs", "new_obs", "agent_index", "actions", "rewards", "carry"), self.device, part)
-            obs, new_obs, index = data["obs"], data["new_obs"], data["agent_index"]
-            if not actor.shares_value:
-                shown, new_shown = seen[part], self.seen(batch, rows, part, after=True)
-                value = self(obs, index, torch.from_numpy(shown).to(self.device))
-                next_value = self(new_obs, index, torch.from_numpy(new_shown).to(self.device))
-            elif actor.carry_size:
-                carry = data["carry"][:, : actor.carry_size]
-                value, next_value = actor.look_ahead(obs, index, carry, data["actions"], data["rewards"], new_obs)
-            else:
-                value, next_value = actor.value(obs, index), actor.value(new_obs, index)
+        columns = "obs", "new_obs", "agent_index", "actions", "rewards", "carry"
+        for part in self._slices(actor, len(rows)):
+            data = to_tensors(rows, columns, self.device, part)
+            value, next_value = actor.look_ahead(
+                data["obs"], data["agent_index"], data["carry"][:, : actor.carry_size], data["actions"], data["rewards"],
+                data["new_obs"],
+            )  # fmt: skip
             values[part], next_values[part] = value.cpu().numpy(), next_value.cpu().numpy()
         return values, next_values
+
+    def _slices(self, actor: StochasticPolicy, rows: int) -> list[slice]:
+        most = max(1, LARGEST_INPUT // max(self.view.size, actor.model.features.size))
+        return [slice(start, start + most) for start in range(0, rows, most)]
+
+    def _seen_again(self, batch: MultiAgentBatch, rows: SampleBatch) -> Ints:
+        """For each decision the row of the next one of the same agent if it was shown exactly what this one led to; else -1.
+
+        The two views are compared, not assumed to be equal: lives end, agents pause, envs may change between two steps.
+        """
+        grid = np.full(batch.rewards.shape, -1)
+        grid[rows["row"], rows["lane"], rows["seat"]] = np.arange(len(rows))
+        after = rows["row"] + rows["elapsed"]
+        inside = after < len(grid)
+        following = np.where(inside, grid[np.where(inside, after, 0), rows["lane"], rows["seat"]], -1)
+        if self.joint:
+            unchanged = self._unchanged(batch)
+            same = unchanged[np.minimum(after, len(unchanged)) - 1, rows["lane"]]
+        else:
+            same = (rows["new_obs"] == rows["obs"][following]).all(axis=1)
+        return np.where(same, following, -1)
+
+    def _unchanged(self, batch: MultiAgentBatch) -> Bools:
+        """Where a row's view after the step is the next row's view before it, ``[T - 1, E]``, in all that critics see."""
+        if self.view.sees == "state":
+            return np.asarray((batch.new_state[:-1] == batch.state[1:]).all(axis=2))
+        same = (batch.new_alive[:-1] == batch.alive[1:]).all(axis=2)
+        for obs, new_obs in zip(batch.obs, batch.new_obs, strict=True):
+            same &= (new_obs[:-1] == obs[1:]).all(axis=(2, 3))
+        return np.asarray(same)
 
 
 @torch.inference_mode()

@@ -12,14 +12,16 @@ policies are trained on sequences of ``max_seq_len`` decisions that begin with t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView, current_logp
 from marl.algos.central_critic.losses import (
@@ -29,6 +31,7 @@ from marl.algos.central_critic.losses import (
     normalized,
     policy_gradient_loss,
     value_loss,
+    with_slope,
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
@@ -45,6 +48,9 @@ from marl.errors import ConfigError, TrainingError
 from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
+
+Numbers: TypeAlias = dict[str, Tensor]
+"""A loss and its parts, one number each."""
 
 KEPT = (
     "obs", "actions", "legal", "agent_index", "action_logp", "carry", "stream", "t", "eps_id", "elapsed", "terminateds",
@@ -69,6 +75,7 @@ class CentralCriticLearner(Learner):
             n: p for n, p in policies.items() if isinstance(p, StochasticPolicy)
         }
         self.critics: dict[PolicyID, Critic] = {}
+        self.networks: dict[PolicyID, ActorCritic] = {}
         self.optimisers: dict[PolicyID, FlatOptimiser] = {}
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
@@ -91,8 +98,10 @@ class CentralCriticLearner(Learner):
         view = CriticView(self.task, config.critic_sees, actor)
         critic = Critic(view, actor, self.models[name], seed)
         parameters = actor.own_parameters()
+        self.networks[name] = ActorCritic(actor, None)
         if not actor.shares_value and config.objective != "pg":
             parameters += critic.parameters()
+            self.networks[name].critic = critic
         self.critics[name] = critic
         self.optimisers[name] = FlatOptimiser(parameters, config.optimizer, config.lr, f"policy {name!r}")
 
@@ -190,12 +199,12 @@ class CentralCriticLearner(Learner):
         """All gradient steps on one training batch: of one policy, or of several that share layers."""
         train_batches: dict[PolicyID, TrainBatch] = {}
         streams: list[Iterator[Minibatch]] = []
-        stats: dict[PolicyID, list[dict[str, float]]] = {}
+        stats: dict[PolicyID, list[Numbers]] = {}
         for name, rows in batches.items():
             if self.on_batch is not None:
                 self.on_batch(name, rows)
             train_batches[name], stats[name] = self._train_batch(name, rows), []
-            streams.append(self._minibatches(self.configs[name], train_batches[name]))
+            streams.append(self._minibatches(name, train_batches[name]))
         for minibatches in zip_longest(*streams):  # a policy whose minibatches are used up sits out the others' rest
             left = {}
             for name, minibatch in zip(batches, minibatches, strict=True):
@@ -225,77 +234,110 @@ class CentralCriticLearner(Learner):
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
         return train_batch
 
-    def _minibatches(self, config: CentralCriticConfig, train_batch: TrainBatch) -> Iterator[Minibatch]:
+    def _minibatches(self, name: PolicyID, train_batch: TrainBatch) -> Iterator[Minibatch]:
         """ppo goes several times over shuffled minibatches; the other objectives take one step on everything."""
+        config = self.configs[name]
         if config.objective == "ppo":
-            minibatches = train_batch.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size)
+            passes, size = config.num_sgd_iter, config.sgd_minibatch_size
+            minibatches = train_batch.minibatches(self.rng, passes, size, self._unread_columns(name))
         else:
             minibatches = iter([train_batch.whole()])
         if self.learner_group.size > 1:
             return (minibatch.share(self.learner_group) for minibatch in minibatches)
         return minibatches
 
-    def _update(
-        self, minibatches: Mapping[PolicyID, Minibatch], stats: Mapping[PolicyID, list[dict[str, float]]]
-    ) -> None:
+    def _unread_columns(self, name: PolicyID) -> set[str]:
+        """What the loss of ours does not look at; a user's may look at everything."""
+        if name in self.custom:
+            return set()
+        return {"rewards"} if self.configs[name].vf_clip_param is not None else {"rewards", "values"}
+
+    def _update(self, minibatches: Mapping[PolicyID, Minibatch], stats: Mapping[PolicyID, list[Numbers]]) -> None:
         """One gradient step: each policy on its own loss, the layers that they share on the sum of the losses."""
         first = next(iter(minibatches))  # policies that share layers agree on lr and grad_clip
         for name in minibatches:
             self.optimisers[name].zero()
         for layers in self.policies[first].shared:
             self.shared[layers].zero()
-        numbers: dict[PolicyID, dict[str, Tensor]] = {}
-        # All losses before the first step: shared layers must be the same in each of them.
+        numbers: dict[PolicyID, Numbers] = {}
+        # All gradients before the first step: shared layers must be the same in each of them.
         for name, minibatch in minibatches.items():
-            loss, numbers[name] = self._loss(name, minibatch)
-            (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
+            numbers[name] = self._add_gradient(name, minibatch)
         for name, minibatch in minibatches.items():
             grad_clip = self.configs[name].grad_clip
             numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.learner_group)
-            weighted = {}
-            for key, number in numbers[name].items():
-                weighted[key] = float(number.detach() * minibatch.weight)
-            stats[name].append(weighted)
+            stats[name].append(_weighted(numbers[name], minibatch.weight))
         for layers in self.policies[first].shared:
             self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.learner_group)
         self.counters["num_updates"] += 1
 
-    def _loss(self, name: PolicyID, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the policy's gradient is taken of, and its parts for the metrics."""
-        config, actor, data = self.configs[name], self.actors[name], minibatch.data
-        params, own_values = actor(data["obs"], data["agent_index"], data["legal"], minibatch.sequences)
-        logp = actor.distribution.logp(params, data["actions"])
+    def _add_gradient(self, name: PolicyID, minibatch: Minibatch) -> Numbers:
+        """The gradient of the policy's loss goes to its parameters; returns the loss and its parts."""
+        networks = self.networks[name]
+        if name in self.custom:
+            return self._add_custom_gradient(name, minibatch)
+        outputs = networks.run(minibatch)
+        numbers, slopes = self._loss(name, outputs, minibatch)
+        self._check_finite(name, numbers["total_loss"])
+        if minibatch.weight != 1.0:
+            slopes = slopes.scaled(minibatch.weight)
+        networks.pull(minibatch, outputs, slopes)
+        return numbers
+
+    def _loss(self, name: PolicyID, outputs: Outputs, minibatch: Minibatch) -> tuple[Numbers, Slopes]:
+        """The loss with its parts, for the metrics, and its derivatives by what actor and critic gave.
+
+        Also of policies that are trained together: then everything has one more axis in front.
+        """
+        config, distribution, data = self.configs[name], self.actors[name].distribution, minibatch.data
+        entropy_coeff, rows = self.entropy_coeffs[name], outputs.params.shape[-2]
+        measured = distribution.measure(outputs.params, data["actions"])
         if config.objective == "ppo":
-            actor_loss = clipped_loss(logp, data["action_logp"], data["advantages"], config.clip_param)
+            actor_loss, by_logp = clipped_loss(
+                measured.logp, data["action_logp"], data["advantages"], config.clip_param
+            )
         else:
-            actor_loss = policy_gradient_loss(logp, data["advantages"])
+            actor_loss, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
         # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
-        entropy = actor.distribution.entropy(params).mean()
-        loss = actor_loss - self.entropy_coeffs[name] * entropy
-        vf_loss = torch.zeros(())
+        entropy = measured.entropy.mean(-1)
+        loss = actor_loss - entropy_coeff * entropy
+        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff / rows))
+        vf_loss = torch.zeros_like(entropy)
         if config.objective != "pg":
-            values = own_values
-            if not actor.shares_value:
-                values = self.critics[name](data["obs"], data["agent_index"], data["critic_features"])
-            vf_loss = value_loss(values, data["value_targets"], data["values"], config.vf_clip_param)
+            targets, old_values = data["value_targets"], data.get("values", outputs.values)
+            vf_loss, by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
             loss = loss + config.vf_loss_coeff * vf_loss
+            slopes.by_values = by_values.mul_(config.vf_loss_coeff)
+        kl = (data["action_logp"] - measured.logp).mean(-1)  # an estimate from the sampled actions
+        numbers = {"policy_loss": actor_loss, "vf_loss": vf_loss, "entropy": entropy, "kl": kl}
         # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
         if self.kl_coeffs[name] > 0:
-            kl = actor.distribution.kl(data["old_params"], params).mean()
-            loss = loss + self.kl_coeffs[name] * kl
-        else:
-            kl = (data["action_logp"] - logp).mean()  # an estimate from the sampled actions
-        stats = {"policy_loss": actor_loss, "vf_loss": vf_loss, "entropy": entropy, "kl": kl}
+            old = data["old_params"]
+            numbers["kl"], by_params = with_slope(lambda params: distribution.kl(old, params).mean(), outputs.params)
+            loss = loss + self.kl_coeffs[name] * numbers["kl"]
+            slopes.by_params += self.kl_coeffs[name] * by_params
         if name in self.magnets:
-            stats["magnet_kl"] = self.magnets[name].pull(params, minibatch)
-            loss = loss + self.magnets[name].coeff * stats["magnet_kl"]
-        if name in self.custom:
-            loss = with_custom(self.custom[name], loss, data)
+            magnet = self.magnets[name]
+            numbers["magnet_kl"], by_params = with_slope(lambda params: magnet.pull(params, minibatch), outputs.params)
+            loss = loss + magnet.coeff * numbers["magnet_kl"]
+            slopes.by_params += magnet.coeff * by_params
+        return {"total_loss": loss, **numbers}, slopes
+
+    def _add_custom_gradient(self, name: PolicyID, minibatch: Minibatch) -> Numbers:
+        """With the user's addition to the loss, by autograd: users may do with a loss what they want."""
+        outputs, params, values = self.networks[name].run_traced(minibatch)
+        numbers, slopes = self._loss(name, outputs, minibatch)
+        # Adds nothing to the value of the loss, and gives it the derivatives that it has.
+        loss = numbers["total_loss"] + ((params - outputs.params) * slopes.by_params).sum()
+        if slopes.by_values is not None:
+            loss = loss + ((values - outputs.values) * slopes.by_values).sum()
+        loss = with_custom(self.custom[name], loss, minibatch.data)
         self._check_finite(name, loss)
-        return loss, {"total_loss": loss, **stats}
+        (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
+        return {**numbers, "total_loss": loss.detach()}
 
     def _finish(
-        self, name: PolicyID, rows: SampleBatch, train_batch: TrainBatch, stats: list[dict[str, float]]
+        self, name: PolicyID, rows: SampleBatch, train_batch: TrainBatch, stats: list[Numbers]
     ) -> dict[str, float]:
         """What follows the last gradient step on a training batch; returns the metrics."""
         config = self.configs[name]
@@ -322,7 +364,7 @@ class CentralCriticLearner(Learner):
         return metrics
 
     def _check_finite(self, name: PolicyID, loss: Tensor) -> None:
-        if not torch.isfinite(loss):
+        if not math.isfinite(loss.item()):
             raise TrainingError(
                 f"the loss of policy {name!r} became {float(loss.detach())} after {self.counters['num_updates']} "
                 "updates. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
@@ -367,6 +409,13 @@ def _update_groups(
         if name not in sharers:
             groups.append((name,))
     return sorted(groups)
+
+
+def _weighted(numbers: Numbers, weight: float) -> Numbers:
+    """What they count in the mean over the rows of all learners."""
+    if weight == 1.0:
+        return numbers
+    return {key: number * weight for key, number in numbers.items()}
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:

@@ -1,32 +1,56 @@
-"""The arithmetic of policy gradients: pure functions from tensors to tensors."""
+"""The arithmetic of policy gradients: pure functions from tensors to tensors.
+
+A loss is a mean over the last axis, so that policies which are trained together have one each, and comes with its *slope*: its
+derivative by what it was computed from, which ``pull`` of the networks takes back to the parameters.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 
-def policy_gradient_loss(logp: Tensor, advantages: Tensor) -> Tensor:
-    """``-mean(log pi(a) * A)`` (REINFORCE and A2C)."""
-    return -(logp * advantages).mean()
+def policy_gradient_loss(logp: Tensor, advantages: Tensor) -> tuple[Tensor, Tensor]:
+    """``-mean(log pi(a) * A)`` (REINFORCE and A2C), and its slope by ``logp``."""
+    value = -(logp * advantages).mean(-1)
+    return value, advantages * (-1 / logp.shape[-1])
 
 
-def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> Tensor:
+def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
     """PPO's clipped surrogate objective (Schulman et al., 2017), ``r = pi(a) / pi_old(a)``, ``clip`` is ``clip_param``::
 
-    -mean(min(r A, clip(r, 1 - clip, 1 + clip) A))
+        -mean(min(r A, clip(r, 1 - clip, 1 + clip) A))
+
+    and its slope by ``logp``: that of ``r A``, since ``dr / d logp = r``, and 0 where clipping decides.
     """
     ratio = (logp - old_logp).exp()
-    return -torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
+    gain, clipped_gain = ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages
+    value = -torch.min(gain, clipped_gain).mean(-1)
+    return value, torch.where(gain <= clipped_gain, gain, 0.0).mul_(-1 / logp.shape[-1])
 
 
-def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None) -> Tensor:
-    """Mean squared error; with ``clip`` (``vf_clip_param``) a value that moved further from its old one gains nothing."""
-    error = (values - targets).square()
+def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
+    """Mean squared error, and its slope by ``values``; with ``clip`` (``vf_clip_param``) a value that moved further from its
+    old one gains nothing."""
+    error = values - targets
     if clip is None:
-        return error.mean()
-    moved = old_values + (values - old_values).clamp(-clip, clip)
-    return torch.max(error, (moved - targets).square()).mean()
+        return error.square().mean(-1), error * (2 / values.shape[-1])
+    moved = values - old_values
+    clipped_error = old_values + moved.clamp(-clip, clip) - targets
+    larger = torch.max(error.square(), clipped_error.square())
+    # Where the clipped error is the larger one, the value does not decide: it may move on for nothing.
+    decides = torch.where(error.square() >= clipped_error.square(), error, 0.0)
+    return larger.mean(-1), decides * (2 / values.shape[-1])
+
+
+def with_slope(loss: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor]:
+    """The value of a loss and its slope by autograd, for terms that few runs have."""
+    leaf = at.detach().requires_grad_()
+    with torch.enable_grad():
+        value = loss(leaf)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
 def adapted_kl_coeff(coeff: float, kl: float, target: float) -> float:

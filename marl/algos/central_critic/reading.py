@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView, current_logp
-from marl.algos.central_critic.learner import CentralCriticLearner
+from marl.algos.central_critic.learner import CentralCriticLearner, _weighted
 from marl.algos.central_critic.losses import (
     clipped_loss,
     explained_variance,
     normalized,
     policy_gradient_loss,
     value_loss,
+    with_slope,
 )
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
@@ -21,6 +23,20 @@ LEFT_OUT: dict[Function, str] = {
     CentralCriticLearner._take_gathered: "puts the rounds of a batch together",
     CentralCriticLearner._check_finite: "an error message",
     CentralCriticLearner._finish: "metrics",
+    CentralCriticLearner._unread_columns: "what is not shuffled",
+    CentralCriticLearner._add_custom_gradient: "users' own losses",
+    ActorCritic.run: "actor and critic, one after the other",
+    ActorCritic.pull: "the same, backwards",
+    ActorCritic.run_traced: "users' own losses",
+    Slopes.scaled: "several learners",
+    _weighted: "several learners",
+    with_slope: "penalties that few runs have",
+    Critic.run: "one network",
+    Critic.pull: "the same, backwards",
+    Critic._value: "one network",
+    Critic._look_ahead: "recurrent policies",
+    Critic._slices: "batches larger than the memory",
+    Critic._unchanged: "compares views",
     Critic.seen: "looks up rows",
     Critic.forward: "one network",
     Critic.observe: "running statistics of observations",
@@ -44,14 +60,14 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         left_out[fold_rewards] = "a column that is not learned from"
         shown += [returns_to_go, discounted_until]
     elif config.objective == "vtrace":
-        shown += [Critic.estimate_values, current_logp, fold_rewards, vtrace, temporal_differences]
+        shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
     else:
-        shown += [Critic.estimate_values, fold_rewards, gae, temporal_differences]
+        shown += [Critic.estimate_values, Critic._seen_again, fold_rewards, gae, temporal_differences]
     shown += [learner._train, learner._train_batch, normalized, learner._minibatches]
     if config.objective == "ppo":
-        shown += [TrainBatch.minibatches, learner._update, learner._loss, clipped_loss]
+        shown += [TrainBatch.minibatches, learner._update, learner._add_gradient, learner._loss, clipped_loss]
     else:
-        shown += [learner._update, learner._loss, policy_gradient_loss]
+        shown += [learner._update, learner._add_gradient, learner._loss, policy_gradient_loss]
     if config.objective != "pg":
         shown.append(value_loss)
     shown += [FlatOptimiser.step, STEPS[config.optimizer.type]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,16 +32,21 @@ class TrainBatch:
     def whole(self) -> Minibatch:
         return Minibatch(self.data, self._sequences(np.arange(len(self.lengths)), self.data))
 
-    def minibatches(self, rng: np.random.Generator, passes: int, size: int) -> Iterator[Minibatch]:
-        """Shuffled parts of about ``size`` rows, ``passes`` times over everything."""
+    def minibatches(
+        self, rng: np.random.Generator, passes: int, size: int, left_out: Collection[str] = ()
+    ) -> Iterator[Minibatch]:
+        """Shuffled parts of about ``size`` rows, ``passes`` times over everything, without some columns."""
         rows = len(self.data["advantages"])
         for _ in range(passes):
             if len(self.lengths):
                 yield from self._in_sequences(rng, size)
                 continue
-            order = torch.from_numpy(rng.permutation(rows))
+            order = torch.from_numpy(rng.permutation(rows)).to(self.carry.device)
             # One gather per pass; minibatches are views of it, which is cheaper than a gather for each of them.
-            shuffled = {name: column[order] for name, column in self.data.items()}
+            shuffled = {}
+            for name, column in self.data.items():
+                if name not in left_out:
+                    shuffled[name] = torch.index_select(column, 0, order)
             for start in range(0, rows, size):
                 yield Minibatch({name: column[start : start + size] for name, column in shuffled.items()}, None)
 
@@ -50,8 +55,8 @@ class TrainBatch:
         # A sequence belongs to the minibatch in which its first row falls: sizes miss ``size`` by less than a sequence.
         before = np.cumsum(self.lengths[order]) - self.lengths[order]
         for chosen in np.split(order, np.flatnonzero(np.diff(before // size)) + 1):
-            rows = torch.from_numpy(rows_of(self.lengths, chosen))
-            data = {name: column[rows] for name, column in self.data.items()}
+            rows = torch.from_numpy(rows_of(self.lengths, chosen)).to(self.carry.device)
+            data = {name: torch.index_select(column, 0, rows) for name, column in self.data.items()}
             yield Minibatch(data, self._sequences(chosen, data))
 
     def _sequences(self, chosen: Ints, data: Mapping[str, Tensor]) -> Sequences | None:

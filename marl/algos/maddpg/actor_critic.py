@@ -21,7 +21,8 @@ from marl.data.task import Array, PolicyID
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.deterministic import DeterministicPolicy
-from marl.policies.networks import MLP, build_mlp, seeded
+from marl.policies.mlp import MLP
+from marl.policies.networks import build_mlp, seeded
 
 
 class Critics(nn.Module):

@@ -15,7 +15,8 @@ from marl.play.onnx_export.features import observation, seat
 from marl.play.onnx_export.graph import Graph
 from marl.policies.filters import LIMIT, MeanStdFilter
 from marl.policies.memory import Gru, Lstm
-from marl.policies.networks import MLP, Body
+from marl.policies.mlp import MLP
+from marl.policies.networks import Body
 from marl.policies.vision import COLOURS, ConvEncoder
 
 ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu"}
