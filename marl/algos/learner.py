@@ -13,6 +13,7 @@ import torch
 from marl.algos.config import LearnerConfig
 from marl.algos.learner_group import ALONE, LearnerGroup
 from marl.algos.reading import Reading, own_functions
+from marl.algos.together import Job
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.clock import Clock
 from marl.data.task import Array, Floats, PolicyID, Task
@@ -36,6 +37,14 @@ class LearnerSpec:
     task: Task
     seed: int
     algo: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A round that is ready to be learned from."""
+
+    jobs: Sequence[Job]
+    finish: Callable[[Sequence[Any]], Metrics]  # is given the result of each job
 
 
 class Learner(ABC):
@@ -91,6 +100,11 @@ class Learner(ABC):
     @abstractmethod
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
+
+    def prepare(self, batch: MultiAgentBatch) -> Prepared:
+        """``learn`` in two steps, for learners whose gradient steps may be done together with those of others: jobs to do,
+        and what to do with their results."""
+        return Prepared([], lambda _: self.learn(batch))
 
     @classmethod
     def reading(cls, config: LearnerConfig) -> Reading:

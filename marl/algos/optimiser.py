@@ -7,7 +7,7 @@ compiler, which takes nearly as long as importing torch itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,18 +31,24 @@ class FlatOptimiser:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: OptimizerConfig, lr: float, name: str) -> None:
-        params = [p for p in parameters if p.requires_grad]
+        self.params = [p for p in parameters if p.requires_grad]
         self.name = name
-        self.flat = torch.cat([p.detach().reshape(-1) for p in params])
+        self.flat = torch.cat([p.detach().reshape(-1) for p in self.params])
         self.grad = torch.zeros_like(self.flat)
-        at = 0
-        for p in params:  # gradients are zeroed in place, never set to None: the views must stay
-            n = p.numel()
-            p.data = self.flat[at : at + n].view_as(p)
-            p.grad = self.grad[at : at + n].view_as(p)
-            at += n
+        self.move_to(self.flat, self.grad)
+        self.stack: object = None  # of which the two are rows, see stack.py
         self.config, self.lr = config, lr
         self.state = _begin(config, self.flat)
+
+    def move_to(self, flat: Tensor, grad: Tensor) -> None:
+        """Parameters and gradients are views of these two from now on, which hold the same numbers and may be longer."""
+        at = 0
+        for p in self.params:  # gradients are zeroed in place, never set to None: the views must stay
+            n = p.numel()
+            p.data = flat[at : at + n].view_as(p)
+            p.grad = grad[at : at + n].view_as(p)
+            at += n
+        self.flat, self.grad = flat[:at], grad[:at]
 
     def zero(self) -> None:
         self.grad.zero_()
@@ -54,18 +60,14 @@ class FlatOptimiser:
         norm: Tensor = torch.linalg.vector_norm(self.grad)
         size = norm.item()
         if not math.isfinite(size):
-            raise TrainingError(
-                f"the gradient of {self.name} became {size}, so training stopped before it could spoil the "
-                "weights. Usual remedies: a smaller lr, a smaller grad_clip, and a look at the env's rewards and "
-                "observations."
-            )
+            raise too_large(self.name, size)
         if (
             max_norm is not None and size > max_norm
         ):  # as torch's clip_grad_norm_: one multiplication of the flat vector
             self.grad.mul_(max_norm / (size + 1e-6))
         self.lr = lr
         with torch.no_grad():
-            STEPS[self.config.type](self.flat, self.grad, self.state, self.config, lr)
+            STEPS[self.config.type]([(self.flat, self.grad, self.state)], self.config, lr)
         return norm
 
     def state_dict(self) -> dict[str, Any]:
@@ -89,7 +91,26 @@ def shared_optimisers(
     }
 
 
+def too_large(name: str, size: float) -> TrainingError:
+    """A gradient that is not finite."""
+    return TrainingError(
+        f"the gradient of {name} became {size}, so training stopped before it could spoil the weights. Usual remedies: a "
+        "smaller lr, a smaller grad_clip, and a look at the env's rewards and observations."
+    )
+
+
+@torch.no_grad()
+def step_together(optimisers: Sequence[FlatOptimiser], lr: float) -> None:
+    """Steps of several optimisers with one configuration, each by its own gradient as it is."""
+    config = optimisers[0].config
+    STEPS[config.type]([(one.flat, one.grad, one.state) for one in optimisers], config, lr)
+    for one in optimisers:
+        one.lr = lr
+
+
 State: TypeAlias = dict[str, Tensor]
+Block: TypeAlias = tuple[Tensor, Tensor, State]
+"""A flat vector, its gradient, and what its optimiser remembers."""
 _FUSED_ADAM: Callable[..., None] | None = getattr(torch, "_fused_adam_", None)  # private: a later torch may not have it
 
 
@@ -107,41 +128,40 @@ def _begin(config: OptimizerConfig, flat: Tensor) -> State:
     return state
 
 
-def _adam(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
-    """The kernel that ``torch.optim.Adam(fused=True)`` calls; the checks on the way to it cost three times as much as it."""
+def _adam(blocks: Sequence[Block], config: OptimizerConfig, lr: float) -> None:
+    """By the kernel of ``torch.optim.Adam(fused=True)``; the checks on the way to it cost three times as much as it."""
+    flats, grads, states = zip(*blocks, strict=True)
+    means, squares = [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states]
+    steps = [state["step"] for state in states]
+    keys = {
+        "amsgrad": False, "beta1": 0.9, "beta2": 0.999, "lr": lr, "weight_decay": config.weight_decay, "eps": config.eps,
+        "maximize": False,
+    }  # fmt: skip
     if _FUSED_ADAM is None:
-        _public_adam(flat, grad, state, config, lr)
+        adam(list(flats), list(grads), means, squares, [], steps, fused=True, **keys)  # type: ignore[arg-type]
         return
-    state["step"] += 1
-    _FUSED_ADAM(
-        [flat], [grad], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]], amsgrad=False, beta1=0.9,
-        beta2=0.999, lr=lr, weight_decay=config.weight_decay, eps=config.eps, maximize=False, grad_scale=None,
-        found_inf=None,
-    )  # fmt: skip
+    for step in steps:
+        step += 1
+    _FUSED_ADAM(flats, grads, means, squares, [], steps, grad_scale=None, found_inf=None, **keys)
 
 
-def _public_adam(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
-    adam(
-        [flat], [grad], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]], fused=True, amsgrad=False, beta1=0.9,
-        beta2=0.999, lr=lr, weight_decay=config.weight_decay, eps=config.eps, maximize=False,
-    )  # fmt: skip
+def _sgd(blocks: Sequence[Block], config: OptimizerConfig, lr: float) -> None:
+    for flat, grad, state in blocks:
+        sgd(
+            [flat], [grad], [state.get("momentum_buffer")], foreach=False, weight_decay=config.weight_decay,
+            momentum=config.momentum, lr=lr, dampening=0.0, nesterov=False, maximize=False,
+        )  # fmt: skip
 
 
-def _sgd(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
-    sgd(
-        [flat], [grad], [state.get("momentum_buffer")], foreach=False, weight_decay=config.weight_decay,
-        momentum=config.momentum, lr=lr, dampening=0.0, nesterov=False, maximize=False,
-    )  # fmt: skip
+def _rmsprop(blocks: Sequence[Block], config: OptimizerConfig, lr: float) -> None:
+    for flat, grad, state in blocks:
+        momentum = [state["momentum_buffer"]] if config.momentum else []
+        rmsprop(
+            [flat], [grad], [state["square_avg"]], [], momentum, [state["step"]], foreach=False, lr=lr, alpha=0.99,
+            eps=config.eps, weight_decay=config.weight_decay, momentum=config.momentum, centered=False,
+        )  # fmt: skip
 
 
-def _rmsprop(flat: Tensor, grad: Tensor, state: State, config: OptimizerConfig, lr: float) -> None:
-    momentum = [state["momentum_buffer"]] if config.momentum else []
-    rmsprop(
-        [flat], [grad], [state["square_avg"]], [], momentum, [state["step"]], foreach=False, lr=lr, alpha=0.99,
-        eps=config.eps, weight_decay=config.weight_decay, momentum=config.momentum, centered=False,
-    )  # fmt: skip
-
-
-STEPS: dict[str, Callable[[Tensor, Tensor, State, OptimizerConfig, float], None]] = {
+STEPS: dict[str, Callable[[Sequence[Block], OptimizerConfig, float], None]] = {
     "adam": _adam, "sgd": _sgd, "rmsprop": _rmsprop,
 }  # fmt: skip

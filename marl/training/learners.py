@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 
+from marl.algos import together
 from marl.algos.learner import Learner, Metrics
 from marl.algos.plan import LearnerPlan, Role, build_learner
+from marl.algos.together import Job
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import PolicyID, Task
 from marl.errors import ConfigError, did_you_mean
@@ -82,9 +85,15 @@ def build_learners(
 
 def learn(learners: Collection[Learner], batch: MultiAgentBatch) -> Metrics:
     """One after the other, in the same order everywhere: members of a learner group meet at every gradient."""
+    prepared = [learner.prepare(batch) for learner in learners]
+    jobs: list[Job] = []
+    for ready in prepared:
+        jobs += ready.jobs
+    # Policies of one shape, whoever their learners are, take their gradient steps together.
+    results = iter(together.update(jobs))
     metrics: Metrics = {}
-    for learner in learners:
-        metrics |= learner.learn(batch)
+    for ready in prepared:
+        metrics |= ready.finish(list(islice(results, len(ready.jobs))))
     return metrics
 
 

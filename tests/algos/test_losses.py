@@ -122,14 +122,14 @@ def test_the_clipped_loss_by_hand() -> None:
     logp = t(1.5, 0.5, 1.5, 0.5).log()
     advantages = t(1.0, 1.0, -1.0, -1.0)
     # min(1.5, 1.2), min(0.5, 0.8), min(-1.5, -1.2), min(-0.5, -0.8)
-    assert clipped_loss(logp, old, advantages, 0.2)[0].item() == pytest.approx(-(1.2 + 0.5 - 1.5 - 0.8) / 4)
+    assert clipped_loss(logp, old, advantages, 0.2)[0].mean().item() == pytest.approx(-(1.2 + 0.5 - 1.5 - 0.8) / 4)
 
 
 def test_a_ratio_that_has_moved_far_enough_is_pushed_no_further_but_may_come_back() -> None:
     logp = t(1.5, 0.5, 1.5, 0.5).log()
     _, slope = clipped_loss(logp, torch.zeros(4), t(1.0, 1.0, -1.0, -1.0), 0.2)
-    # d(-r A / 4) / d log r = -r A / 4 where the unclipped side is the smaller one, else 0.
-    assert slope.tolist() == pytest.approx([0.0, -0.5 / 4, 1.5 / 4, 0.0])
+    # d(-r A) / d log r = -r A where the unclipped side is the smaller one, else 0.
+    assert slope.tolist() == pytest.approx([0.0, -0.5, 1.5, 0.0])
 
 
 def test_kl_divergences_by_hand() -> None:
@@ -141,10 +141,10 @@ def test_kl_divergences_by_hand() -> None:
 
 
 def test_policy_gradient_and_value_losses_by_hand() -> None:
-    assert policy_gradient_loss(t(-1.0, -2.0), t(2.0, 1.0))[0].item() == pytest.approx(2.0)
-    assert value_loss(t(1.0, 3.0), t(0.0, 0.0), t(0.0, 0.0), None)[0].item() == pytest.approx(5.0)
+    assert policy_gradient_loss(t(-1.0, -2.0), t(2.0, 1.0))[0].mean().item() == pytest.approx(2.0)
+    assert value_loss(t(1.0, 3.0), t(0.0, 0.0), t(0.0, 0.0), None)[0].mean().item() == pytest.approx(5.0)
     # The second value moved by 3 from 0; clipped to 1 its error is 1, so the larger error 9 counts.
-    assert value_loss(t(0.5, 3.0), t(0.0, 0.0), t(0.0, 0.0), 1.0)[0].item() == pytest.approx((0.25 + 9.0) / 2)
+    assert value_loss(t(0.5, 3.0), t(0.0, 0.0), t(0.0, 0.0), 1.0)[0].mean().item() == pytest.approx((0.25 + 9.0) / 2)
     assert value_loss(t(3.0), t(3.0), t(0.0), 1.0)[0].item() == pytest.approx(4.0)
 
 

@@ -21,28 +21,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos import together
 from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
+from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView, current_logp
+from marl.algos.central_critic.critic import Critic, CriticView
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
     explained_variance,
+    mean_of,
     normalized,
     policy_gradient_loss,
     value_loss,
+    weighted,
     with_slope,
 )
 from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.stacked import TrainingJob
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.joint_view import team_rewards
-from marl.algos.learner import Learner, LearnerSpec, Metrics, load_numpy, to_numpy
+from marl.algos.learner import Learner, LearnerSpec, Metrics, Prepared, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
-from marl.data.returns import fold_rewards, gae, returns_to_go, vtrace
 from marl.data.task import Array, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
 from marl.policies.config import ModelConfig
@@ -51,12 +54,6 @@ from marl.policies.stochastic import StochasticPolicy
 
 Numbers: TypeAlias = dict[str, Tensor]
 """A loss and its parts, one number each."""
-
-KEPT = (
-    "obs", "actions", "legal", "agent_index", "action_logp", "carry", "stream", "t", "eps_id", "elapsed", "terminateds",
-    "truncateds", "rewards",
-)  # fmt: skip
-"""Columns of a decision that stay until its training batch is complete; what it led to is in its advantage by then."""
 
 
 class CentralCriticLearner(Learner):
@@ -82,6 +79,7 @@ class CentralCriticLearner(Learner):
         self.shared = shared_optimisers(policies, configs)
         self.update_groups = _update_groups(policies, self.sharing)
         self.custom = build_losses(policies, configs)
+        self.own_loss = type(self)._loss is CentralCriticLearner._loss  # a user's class may have another one
         self.magnets = {
             name: Magnet(actor, configs[name].magnet_coeff, configs[name].magnet_tau)
             for name, actor in self.actors.items() if configs[name].magnet_coeff > 0
@@ -128,6 +126,18 @@ class CentralCriticLearner(Learner):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
+        ready = self._prepare(batch)
+        return ready.finish(together.update(ready.jobs))
+
+    def prepare(self, batch: MultiAgentBatch) -> Prepared:
+        if (
+            getattr(self.learn, "__func__", None) is not CentralCriticLearner.learn
+        ):  # a class of the user learns in its own way
+            return super().prepare(batch)
+        return self._prepare(batch)
+
+    def _prepare(self, batch: MultiAgentBatch) -> Prepared:
+        """Take the round in; a training batch that is complete is a job."""
         env_steps = batch.env_steps
         self.clock.start()
         for name in sorted(self.trained):
@@ -137,51 +147,24 @@ class CentralCriticLearner(Learner):
             self.timesteps[name] += env_steps
             self.steps_gathered[name] += env_steps
         self.clock.lap("load")
-        metrics: Metrics = {}
+        jobs: list[TrainingJob] = []
         for update_group in self.update_groups:
             first = update_group[0]  # they are trained together or not at all, and agree on the size of a batch
-            if first not in self.trained or self.steps_gathered[first] < self.configs[first].train_batch_size:
-                continue
-            metrics |= self._train(self._take_gathered(update_group))
-            for name in update_group:
+            if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
+                jobs.append(TrainingJob(self, update_group, self._take_gathered(update_group)))
+        return Prepared(jobs, lambda trained: self._trained(jobs, trained))
+
+    def _trained(self, jobs: Sequence[TrainingJob], trained: Sequence[Metrics]) -> Metrics:
+        metrics: Metrics = {}
+        for job, found in zip(jobs, trained, strict=True):
+            metrics |= found
+            for name in job.policies:
                 if self.policies[name].anneals:  # not between rounds of one batch: exploration is part of the policy
                     self.policies[name].anneal(self.timesteps[name])
         return metrics
 
     def _with_advantages(self, name: PolicyID, batch: MultiAgentBatch) -> SampleBatch:
-        """The policy's decisions, one row each, with their advantages: what minibatches are cut from.
-
-        Networks see rows; sums over time are made on the grid, in which a decision's successor is easy to find.
-        """
-        config, actor, critic = self.configs[name], self.actors[name], self.critics[name]
-        rows = batch.for_policy(name, kind=critic.view.k)
-        at = rows["row"], rows["lane"], rows["seat"]
-        seen = critic.seen(batch, rows)
-        # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.
-        values, next_values = np.zeros_like(batch.rewards), np.zeros_like(batch.rewards)
-        if config.objective != "pg" and len(rows):
-            values[at], next_values[at] = critic.estimate_values(actor, batch, rows, seen)
-        rewards = team_rewards(batch) if config.share_reward else batch.rewards
-        if config.objective == "pg":
-            advantages = targets = returns_to_go(batch, rewards, config.gamma)[at]
-        elif config.objective == "vtrace":
-            log_ratios = np.zeros_like(batch.rewards)
-            log_ratios[at] = current_logp(actor, rows) - rows["action_logp"]
-            folded = fold_rewards(batch, config.gamma, rewards)
-            bars = config.vtrace_rho_bar, config.vtrace_c_bar
-            moved, weights = vtrace(
-                batch, values, next_values, folded, log_ratios, config.gamma, *bars, config.gae_lambda
-            )
-            advantages, targets = weights[at], (values + moved)[at]
-        else:
-            folded = fold_rewards(batch, config.gamma, rewards)
-            advantages = gae(batch, values, next_values, folded, config.gamma, config.gae_lambda)[at]
-            targets = advantages + values[at]
-        columns = {}
-        for column in KEPT:
-            columns[column] = rows[column]
-        columns.update(advantages=advantages, values=values[at], value_targets=targets, critic_features=seen)
-        return SampleBatch(columns)
+        return with_advantages(name, batch, self.configs[name], self.actors[name], self.critics[name])
 
     def _take_gathered(self, update_group: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:
         """The rounds since the last update, of those who decided anything."""
@@ -266,7 +249,7 @@ class CentralCriticLearner(Learner):
         for name, minibatch in minibatches.items():
             grad_clip = self.configs[name].grad_clip
             numbers[name]["grad_norm"] = self.optimisers[name].step(grad_clip, self.lr[name], self.learner_group)
-            stats[name].append(_weighted(numbers[name], minibatch.weight))
+            stats[name].append(weighted(numbers[name], minibatch.weight))
         for layers in self.policies[first].shared:
             self.shared[layers].step(self.configs[first].grad_clip, self.lr[first], self.learner_group)
         self.counters["num_updates"] += 1
@@ -290,25 +273,25 @@ class CentralCriticLearner(Learner):
         Also of policies that are trained together: then everything has one more axis in front.
         """
         config, distribution, data = self.configs[name], self.actors[name].distribution, minibatch.data
-        entropy_coeff, rows = self.entropy_coeffs[name], outputs.params.shape[-2]
+        entropy_coeff, rows = self.entropy_coeffs[name], minibatch.rows
         measured = distribution.measure(outputs.params, data["actions"])
         if config.objective == "ppo":
-            actor_loss, by_logp = clipped_loss(
-                measured.logp, data["action_logp"], data["advantages"], config.clip_param
-            )
+            losses, by_logp = clipped_loss(measured.logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
-            actor_loss, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
+            losses, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
+        actor_loss = mean_of(losses, rows)
         # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
-        entropy = measured.entropy.mean(-1)
+        entropy = mean_of(measured.entropy, rows)
         loss = actor_loss - entropy_coeff * entropy
-        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff / rows))
+        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).div_(rows))
         vf_loss = torch.zeros_like(entropy)
         if config.objective != "pg":
             targets, old_values = data["value_targets"], data.get("values", outputs.values)
-            vf_loss, by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
+            losses, by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
+            vf_loss = mean_of(losses, rows)
             loss = loss + config.vf_loss_coeff * vf_loss
-            slopes.by_values = by_values.mul_(config.vf_loss_coeff)
-        kl = (data["action_logp"] - measured.logp).mean(-1)  # an estimate from the sampled actions
+            slopes.by_values = by_values.mul_(config.vf_loss_coeff / rows)
+        kl = mean_of(data["action_logp"] - measured.logp, rows)  # an estimate from the sampled actions
         numbers = {"policy_loss": actor_loss, "vf_loss": vf_loss, "entropy": entropy, "kl": kl}
         # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
         if self.kl_coeffs[name] > 0:
@@ -409,13 +392,6 @@ def _update_groups(
         if name not in sharers:
             groups.append((name,))
     return sorted(groups)
-
-
-def _weighted(numbers: Numbers, weight: float) -> Numbers:
-    """What they count in the mean over the rows of all learners."""
-    if weight == 1.0:
-        return numbers
-    return {key: number * weight for key, number in numbers.items()}
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:

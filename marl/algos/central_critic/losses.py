@@ -1,7 +1,7 @@
 """The arithmetic of policy gradients: pure functions from tensors to tensors.
 
-A loss is a mean over the last axis, so that policies which are trained together have one each, and comes with its *slope*: its
-derivative by what it was computed from, which ``pull`` of the networks takes back to the parameters.
+A loss has a number per row, whose mean is minimised, and comes with its *slope*: the derivative of each row's loss by what it
+was computed from, which ``pull`` of the networks takes back to the parameters.
 """
 
 from __future__ import annotations
@@ -13,36 +13,44 @@ from torch import Tensor
 
 
 def policy_gradient_loss(logp: Tensor, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """``-mean(log pi(a) * A)`` (REINFORCE and A2C), and its slope by ``logp``."""
-    value = -(logp * advantages).mean(-1)
-    return value, advantages * (-1 / logp.shape[-1])
+    """``-log pi(a) * A`` (REINFORCE and A2C), and its slope by ``logp``."""
+    return -(logp * advantages), -advantages
 
 
 def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
     """PPO's clipped surrogate objective (Schulman et al., 2017), ``r = pi(a) / pi_old(a)``, ``clip`` is ``clip_param``::
 
-        -mean(min(r A, clip(r, 1 - clip, 1 + clip) A))
+        -min(r A, clip(r, 1 - clip, 1 + clip) A)
 
-    and its slope by ``logp``: that of ``r A``, since ``dr / d logp = r``, and 0 where clipping decides.
+    and its slope by ``logp``: that of ``-r A``, since ``dr / d logp = r``, and 0 where clipping decides.
     """
     ratio = (logp - old_logp).exp()
     gain, clipped_gain = ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages
-    value = -torch.min(gain, clipped_gain).mean(-1)
-    return value, torch.where(gain <= clipped_gain, gain, 0.0).mul_(-1 / logp.shape[-1])
+    slope = torch.where(gain <= clipped_gain, gain, 0.0).neg_()
+    return torch.min(gain, clipped_gain).neg_(), slope
 
 
 def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
-    """Mean squared error, and its slope by ``values``; with ``clip`` (``vf_clip_param``) a value that moved further from its
-    old one gains nothing."""
+    """Squared error, and its slope by ``values``; with ``clip`` (``vf_clip_param``) a value that moved further from its old
+    one gains nothing."""
     error = values - targets
+    squared = error.square()
     if clip is None:
-        return error.square().mean(-1), error * (2 / values.shape[-1])
-    moved = values - old_values
-    clipped_error = old_values + moved.clamp(-clip, clip) - targets
-    larger = torch.max(error.square(), clipped_error.square())
+        return squared, 2 * error
+    clipped_error = old_values + (values - old_values).clamp(-clip, clip) - targets
+    clipped_squared = clipped_error.square()
     # Where the clipped error is the larger one, the value does not decide: it may move on for nothing.
-    decides = torch.where(error.square() >= clipped_error.square(), error, 0.0)
-    return larger.mean(-1), decides * (2 / values.shape[-1])
+    return torch.max(squared, clipped_squared), torch.where(squared >= clipped_squared, 2 * error, 0.0)
+
+
+def mean_of(losses: Tensor, rows: int) -> Tensor:
+    """Over the rows that count, which are the first ones."""
+    return (losses[..., :rows] if rows < losses.shape[-1] else losses).mean(-1)
+
+
+def weighted(numbers: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
+    """What they count in the mean over the rows of all learners."""
+    return numbers if weight == 1.0 else {key: number * weight for key, number in numbers.items()}
 
 
 def with_slope(loss: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor]:

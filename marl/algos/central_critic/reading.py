@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
+from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic, CriticView, current_logp
-from marl.algos.central_critic.learner import CentralCriticLearner, _weighted
+from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.central_critic.losses import (
     clipped_loss,
     explained_variance,
@@ -14,12 +15,19 @@ from marl.algos.central_critic.losses import (
     value_loss,
     with_slope,
 )
+from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.reading import Function, Reading
 from marl.data.returns import discounted_until, fold_rewards, gae, returns_to_go, temporal_differences, vtrace
 
 LEFT_OUT: dict[Function, str] = {
+    CentralCriticLearner.prepare: "several learners of one run",
+    CentralCriticLearner._trained: "moves schedules of exploration",
+    TrainingJob.run_together: "policies of one shape, which are trained at once",
+    TrainingJob.key.fget: "policies of one shape, which are trained at once",  # type: ignore[attr-defined]
+    _plain: "policies of one shape, which are trained at once",
+    can_be_stacked: "policies of one shape, which are trained at once",
     CentralCriticLearner._take_gathered: "puts the rounds of a batch together",
     CentralCriticLearner._check_finite: "an error message",
     CentralCriticLearner._finish: "metrics",
@@ -29,7 +37,6 @@ LEFT_OUT: dict[Function, str] = {
     ActorCritic.pull: "the same, backwards",
     ActorCritic.run_traced: "users' own losses",
     Slopes.scaled: "several learners",
-    _weighted: "several learners",
     with_slope: "penalties that few runs have",
     Critic.run: "one network",
     Critic.pull: "the same, backwards",
@@ -51,7 +58,7 @@ LEFT_OUT: dict[Function, str] = {
 def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) -> Reading:
     """From ``learn`` to the optimiser's step."""
     left_out = dict(LEFT_OUT)
-    shown: list[Function] = [learner.learn, learner._with_advantages]
+    shown: list[Function] = [learner.learn, learner._prepare, with_advantages]
     if config.critic_sees == "own":
         left_out[CriticView.forward] = "critics that see more than one agent"
     else:

@@ -73,6 +73,12 @@ class Minibatch:
     data: dict[str, Tensor]
     sequences: Sequences | None
     weight: float = 1.0
+    stacked_rows: int | None = None
+    """How many of the rows count, where policies are trained together: the others only fill up."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.data["advantages"]) if self.stacked_rows is None else self.stacked_rows
 
     def share(self, learner_group: LearnerGroup) -> Minibatch:
         """A member's rows; whole sequences for a recurrent policy."""
