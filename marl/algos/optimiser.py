@@ -66,8 +66,7 @@ class FlatOptimiser:
         ):  # as torch's clip_grad_norm_: one multiplication of the flat vector
             self.grad.mul_(max_norm / (size + 1e-6))
         self.lr = lr
-        with torch.no_grad():
-            STEPS[self.config.type]([(self.flat, self.grad, self.state)], self.config, lr)
+        STEPS[self.config.type]([(self.flat, self.grad, self.state)], self.config, lr)
         return norm
 
     def state_dict(self) -> dict[str, Any]:

@@ -105,18 +105,20 @@ Tape: TypeAlias = list[Kept]
 
 def run_layers(layers: Sequence[Layer], x: Tensor) -> tuple[Tensor, Tape]:
     """Outputs and tape; autograd does not see it."""
+    if torch.is_grad_enabled():
+        with torch.no_grad():
+            return run_layers(layers, x)
     tape: Tape = []
-    with torch.no_grad():
-        for layer in layers:
-            y = _linear(x, layer)
-            activation = layer.activation
-            if activation is None:
-                tape.append(Kept(x, None))
-            else:
-                before = y
-                y = activation.apply(y)
-                tape.append(Kept(x, before if activation.needs_input else y))
-            x = y
+    for layer in layers:
+        y = _linear(x, layer)
+        activation = layer.activation
+        if activation is None:
+            tape.append(Kept(x, None))
+        else:
+            before = y
+            y = activation.apply(y)
+            tape.append(Kept(x, before if activation.needs_input else y))
+        x = y
     return x, tape
 
 
@@ -124,16 +126,18 @@ def pull_layers(
     layers: Sequence[Layer], tape: Tape, slopes: Tensor, *, inputs: bool = False, parameters: bool = True
 ) -> Tensor | None:
     """Add to the gradients of the parameters; with ``inputs`` returns d loss / d x."""
-    with torch.no_grad():
-        for i in range(len(layers) - 1, -1, -1):
-            layer, kept = layers[i], tape[i]
-            if layer.activation is not None:
-                assert kept.activated is not None
-                slopes = layer.activation.slope(slopes, kept.activated)
-            if parameters:
-                _add_gradient(layer, kept.x, slopes)
-            if i > 0 or inputs:
-                slopes = torch.matmul(slopes, layer.weight)
+    if torch.is_grad_enabled():
+        with torch.no_grad():
+            return pull_layers(layers, tape, slopes, inputs=inputs, parameters=parameters)
+    for i in range(len(layers) - 1, -1, -1):
+        layer, kept = layers[i], tape[i]
+        if layer.activation is not None:
+            assert kept.activated is not None
+            slopes = layer.activation.slope(slopes, kept.activated)
+        if parameters:
+            _add_gradient(layer, kept.x, slopes)
+        if i > 0 or inputs:
+            slopes = torch.matmul(slopes, layer.weight)
     return slopes if inputs else None
 
 

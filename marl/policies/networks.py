@@ -222,10 +222,8 @@ class Body(nn.Module):
     def run(self, obs: Tensor, agent_index: Tensor, sequences: Sequences | None = None) -> tuple[Tensor, Tape | Tensor]:
         """``[N, outputs]`` without gradient, and what ``pull`` needs: a tape, or the same outputs as autograd knows them."""
         if sequences is None and self.plain:
-            with torch.no_grad():
-                x = self.encode(obs, agent_index)
             assert isinstance(self.network, MLP)
-            return self.network.run(x)
+            return self.network.run(self.encode(obs, agent_index).detach())
         with torch.enable_grad():
             out = self.forward(obs, agent_index) if sequences is None else self.unroll(obs, agent_index, sequences)[0]
         return out.detach(), out

@@ -117,9 +117,8 @@ class StochasticPolicy(NetworkPolicy):
     ) -> tuple[Tensor, Tensor, Tape | Tensor]:
         """As ``forward`` but without gradient, and what ``pull`` needs."""
         out, tape = self.model.run(obs, agent_index, sequences)
-        with torch.no_grad():
-            values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
-            return self._params(out, legal), values, tape
+        values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
+        return self._params(out, legal).detach(), values, tape
 
     def pull(self, tape: Tape | Tensor, legal: Tensor, by_params: Tensor, by_values: Tensor | None) -> None:
         """Add d loss / d parameter to the gradients, from d loss / d distribution numbers and d loss / d values."""

@@ -20,6 +20,7 @@ from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
 from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
+from marl.memory import keep_freed_memory
 from marl.policies.build import build_policies
 from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
@@ -49,6 +50,7 @@ class RolloutWorker(WorkerPolicies):
 
     def __init__(self, spec: RolloutSpec, index: int, policies: Mapping[PolicyID, Policy] | None = None) -> None:
         torch.set_num_threads(spec.torch_threads)
+        keep_freed_memory()
         set_log_level(spec.config.log_level)
         self.spec, self.index = spec, index
         with under(spec.trust):  # in this process, which may be another one than that which read the file

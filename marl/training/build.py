@@ -14,6 +14,7 @@ from marl.callbacks.callbacks import make_hooks
 from marl.data.task import PolicyID
 from marl.envs.external.contract import EXTERNAL
 from marl.errors import ConfigError
+from marl.memory import keep_freed_memory
 from marl.policies.build import build_policies
 from marl.policies.policy import Policy
 from marl.registry import load_object
@@ -48,6 +49,7 @@ def scenario_of(algo: str | None, env: str | Callable[..., Any] | None, config: 
 
 def prepare(given: Scenario | Setup) -> Setup:
     """The scenario resolved against its env; what can be refused before anything is built is refused here."""
+    keep_freed_memory()
     if isinstance(given, Setup):
         setup = given
         torch.set_num_threads(given.scenario.torch_threads)

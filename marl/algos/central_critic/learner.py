@@ -235,6 +235,7 @@ class CentralCriticLearner(Learner):
             return set()
         return {"rewards"} if self.configs[name].vf_clip_param is not None else {"rewards", "values"}
 
+    @torch.no_grad()
     def _update(self, minibatches: Mapping[PolicyID, Minibatch], stats: Mapping[PolicyID, list[Numbers]]) -> None:
         """One gradient step: each policy on its own loss, the layers that they share on the sum of the losses."""
         first = next(iter(minibatches))  # policies that share layers agree on lr and grad_clip
@@ -310,13 +311,14 @@ class CentralCriticLearner(Learner):
         """With the user's addition to the loss, by autograd: users may do with a loss what they want."""
         outputs, params, values = self.networks[name].run_traced(minibatch)
         numbers, slopes = self._loss(name, outputs, minibatch)
-        # Adds nothing to the value of the loss, and gives it the derivatives that it has.
-        loss = numbers["total_loss"] + ((params - outputs.params) * slopes.by_params).sum()
-        if slopes.by_values is not None:
-            loss = loss + ((values - outputs.values) * slopes.by_values).sum()
-        loss = with_custom(self.custom[name], loss, minibatch.data)
-        self._check_finite(name, loss)
-        (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
+        with torch.enable_grad():
+            # Adds nothing to the value of the loss, and gives it the derivatives that it has.
+            loss = numbers["total_loss"] + ((params - outputs.params) * slopes.by_params).sum()
+            if slopes.by_values is not None:
+                loss = loss + ((values - outputs.values) * slopes.by_values).sum()
+            loss = with_custom(self.custom[name], loss, minibatch.data)
+            self._check_finite(name, loss)
+            (loss * minibatch.weight).backward()  # type: ignore[no-untyped-call]
         return {**numbers, "total_loss": loss.detach()}
 
     def _finish(

@@ -26,7 +26,7 @@ def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float
     """
     ratio = (logp - old_logp).exp()
     gain, clipped_gain = ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages
-    slope = torch.where(gain <= clipped_gain, gain, 0.0).neg_()
+    slope = gain.masked_fill(gain > clipped_gain, 0.0).neg_()
     return torch.min(gain, clipped_gain).neg_(), slope
 
 
@@ -40,7 +40,7 @@ def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float 
     clipped_error = old_values + (values - old_values).clamp(-clip, clip) - targets
     clipped_squared = clipped_error.square()
     # Where the clipped error is the larger one, the value does not decide: it may move on for nothing.
-    return torch.max(squared, clipped_squared), torch.where(squared >= clipped_squared, 2 * error, 0.0)
+    return torch.max(squared, clipped_squared), (2 * error).masked_fill_(squared < clipped_squared, 0.0)
 
 
 def mean_of(losses: Tensor, rows: int) -> Tensor:

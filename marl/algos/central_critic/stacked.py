@@ -173,6 +173,7 @@ class Stack:
         self.networks = StackedActorCritic(networks, self.optimisers)
         self.errors: dict[int, TrainingError] = {}
 
+    @torch.no_grad()
     def train(self) -> list[Any]:
         """Metrics of each job, or the error that ended it; the others go on."""
         lrs = [learner.lr[name] for learner, name in zip(self.learners, self.names, strict=True)]
