@@ -37,18 +37,22 @@ def train_together(scenarios: Sequence[Any], local_dir: Path | None, as_test: bo
         except KeyboardInterrupt:
             displays[0].finish(["stopped before the first iteration; nothing was trained"])
             return 130
-        trainers = [seed.trainer for seed in seeds]
         try:
-            outcomes = run_stack(trainers, displays)
+            outcomes = run_stack([seed.trainer for seed in seeds], displays)
         except KeyboardInterrupt:  # the second Ctrl-C
             for seed in seeds:
                 seed.display.finish(after_failure(seed.trainer, seed.fresh))
             return 130
         errors = _tell_all(seeds, outcomes)
     _raise(errors)
-    if any(getattr(outcome, "interrupted", False) for outcome in outcomes):
+    return _exit_code(seeds, outcomes, as_test)
+
+
+def _exit_code(seeds: Sequence[_Seed], outcomes: Sequence[Any], as_test: bool) -> int:
+    """Of a stack in which no seed failed."""
+    if any(outcome.interrupted for outcome in outcomes):
         return 130
-    if as_test and not all(trainer.goal_met for trainer in trainers):
+    if as_test and not all(seed.trainer.goal_met for seed in seeds):
         return 1
     return 0
 

@@ -40,7 +40,7 @@ Scheduler = Annotated[
 ]
 MaxConcurrent = Annotated[Optional[int], typer.Option(min=1, help="Trials at the same time at most.")]  # noqa: UP045
 Stacked = Annotated[
-    bool,
+    Optional[bool],  # noqa: UP045
     typer.Option(
         "--stacked", help="Without Ray: trials that differ in lr and seed alone learn together in this process."
     ),
@@ -62,7 +62,7 @@ def tune(
     mode: Mode = None,
     scheduler: Scheduler = None,
     max_concurrent_trials: MaxConcurrent = None,
-    stacked: Stacked = False,
+    stacked: Stacked = None,
     local_dir: LocalDir = None,
     num_workers: NumWorkers = None,
     num_cpus: NumCpus = None,
@@ -110,7 +110,7 @@ def tune(
             mode=mode,
             scheduler=scheduler,
             max_concurrent_trials=max_concurrent_trials,
-            stacked=stacked or None,
+            stacked=stacked,
         )
     )
     where = str(file or resume)

@@ -18,22 +18,28 @@ def unfinished_stack(experiment: Path, wanted: Mapping[int, Mapping[str, Any]]) 
 
     Empty where there is none, where all have finished, and while another process trains it.
     """
-    asked = {seed: with_current_names(json.loads(json.dumps(to_plain(params)))) for seed, params in wanted.items()}
-    by_id: dict[str, dict[int, Path]] = {}
-    for run in find_runs(experiment):  # oldest first
-        params = _params(run)
-        seed = params.get("seed")
-        if seed in asked and params == asked[seed]:
-            stack = by_id.pop(trial_id(run), {})  # and in again at the end: the newest comes last
-            by_id[trial_id(run)] = {**stack, seed: run}
-    whole = [stack for stack in by_id.values() if stack.keys() == asked.keys()]
-    if not whole:
-        return {}
-    newest = whole[-1]
+    newest: dict[int, Path] = {}
+    for stack in _stacks_in(experiment, wanted):
+        if stack.keys() == wanted.keys():
+            newest = stack
     states = {state_of(run, {})[0] for run in newest.values()}
     if "running" in states or states == {"finished"}:
         return {}
     return newest
+
+
+def _stacks_in(experiment: Path, wanted: Mapping[int, Mapping[str, Any]]) -> list[dict[int, Path]]:
+    """Runs that have the wanted params, by the id that they share and by seed; oldest first."""
+    asked = {seed: with_current_names(json.loads(json.dumps(to_plain(params)))) for seed, params in wanted.items()}
+    by_id: dict[str, dict[int, Path]] = {}
+    for run in find_runs(experiment):
+        params = _params(run)
+        seed = params.get("seed")
+        if seed in asked and params == asked[seed]:
+            # Taken out and put in at the end: the last one is the newest.
+            stack = by_id.pop(trial_id(run), {})
+            by_id[trial_id(run)] = {**stack, seed: run}
+    return list(by_id.values())
 
 
 def _params(run: Path) -> dict[str, Any]:

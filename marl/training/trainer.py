@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from marl.algos.together import in_stack
 from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
@@ -106,10 +105,6 @@ class Trainer(ChangingPolicies):
 
         An iteration whose evaluation was broken off is not over: it is taken up where it was left.
         """
-        with in_stack(self.scenario.stacked):
-            return self._train()
-
-    def _train(self) -> Result:
         self.store.check_own()
         started = time.perf_counter()
         self.timers.clear()
