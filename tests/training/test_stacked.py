@@ -140,6 +140,22 @@ def test_trials_with_learning_rates_of_their_own_learn_in_one_stack(tmp_path: Pa
     assert not same(weights(tmp_path / "slow", 2), alone.get_weights(), 1e-3)
 
 
+def test_populations_and_best_responses_of_a_seed_are_its_own_too(tmp_path: Path) -> None:
+    changes = {
+        "env": "matrix_game", "env_config": {"game": "rock_paper_scissors"}, "evaluation": {"interval": 0},
+        "population": {"kind": "psro", "round_timesteps": 50, "matches": 10},
+        "exploitability": {
+            "interval": 2, "method": "best_response", "best_response_timesteps": 60, "best_response_episodes": 5,
+        },
+    }  # fmt: skip
+    train(tmp_path, {"0": {**keys_of(0, 2), **changes}, "1": {**keys_of(1, 2), **changes}})
+    train(tmp_path / "alone", {"1": {**keys_of(1, 2), **changes}})
+    assert same(weights(tmp_path / "1", 2), weights(tmp_path / "alone" / "1", 2))
+    found = results(tmp_path / "1")[-1]["exploitability"]
+    assert found == results(tmp_path / "alone" / "1")[-1]["exploitability"]
+    assert found["timesteps"] > 0
+
+
 # -- what cannot be stacked ----------------------------------------------------------------------------------------
 
 
