@@ -79,17 +79,17 @@ def run(
 ) -> None:
     """Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on.
 
-    Of FILE, --config, --set and the options for single keys, the later ones win. Exit codes: 0 when the run ended in the
-    regular way, 1 with --as-test when the goal was missed, or when Ray died or disk or memory ran out and the run can go
-    on, 2 for bad input, 130 after Ctrl-C. The last line printed is `results: DIR`.
+    Of FILE, --config, --set and the options for single keys, the later ones win. With --stacked the same command goes on
+    with seeds that were stopped. Exit codes: 0 when the run ended in the regular way, 1 with --as-test when the goal was
+    missed, or when Ray died or disk or memory ran out and the run can go on, 2 for bad input, 130 after Ctrl-C. The last
+    line printed is `results: DIR`.
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
     of_training = {
         "--config": config, "--set": sets, "--local-dir": local_dir, "--num-workers": num_workers, "--seed": seed,
-        "--stacked": stacked, "--seeds": seeds,
-        "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps, "--stop-reward": stop_reward,
-        "--resume": resume, "--as-test": as_test, "--quiet": quiet,
+        "--seeds": seeds, "--stacked": stacked, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps,
+        "--stop-reward": stop_reward, "--resume": resume, "--as-test": as_test, "--quiet": quiet,
     }  # fmt: skip
     if played_instead(file, of_training, allow, as_json):
         return

@@ -75,13 +75,18 @@ def _open_all(
             "these seeds were begun and not finished by the same command: they go on. For new runs give another --local-dir."
         )
     shared_id = secrets.token_hex(3)[:5]  # by which the runs of one command are found again
-    seeds = []
-    for index, (scenario, display) in enumerate(zip(scenarios, displays, strict=True)):
-        if there:
-            seed = _go_on(scenario, display, there[scenario.seed], opened)
-        else:
-            seed = _begin(scenario, display, place, index, shared_id, opened)
-        seeds.append(seed)
+    seeds: list[_Seed] = []
+    try:
+        for index, (scenario, display) in enumerate(zip(scenarios, displays, strict=True)):
+            if there:
+                seed = _go_on(scenario, display, there[scenario.seed], opened)
+            else:
+                seed = _begin(scenario, display, place, index, shared_id, opened)
+            seeds.append(seed)
+    except BaseException:
+        for seed in seeds:
+            after_failure(seed.trainer, seed.fresh)  # a directory without results is not left behind
+        raise
     return seeds
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from marl.runs.directories import state_of
 from marl.runs.notes import read_notes
@@ -20,6 +21,18 @@ from tests.command import marl
 from tests.training.test_stacked import KEYS, same, weights
 
 CALLBACKS = "tests.training.own_callbacks:"
+
+
+class FewCopies(CartPoleEnv):
+    """An env of which a process can have so many copies."""
+
+    left = 7
+
+    def __init__(self) -> None:
+        super().__init__()
+        FewCopies.left -= 1
+        if FewCopies.left < 0:
+            raise RuntimeError("no more copies")
 
 
 def scenario(directory: Path, **changes: Any) -> Path:
@@ -161,3 +174,11 @@ def test_a_killed_stack_goes_on_exactly_by_the_same_command(tmp_path: Path) -> N
     for run, other in zip(runs, runs_in(tmp_path / "straight"), strict=True):
         assert len((run / "result.json").read_text().splitlines()) == 30
         assert same(weights(run, 30), weights(other, 30))
+
+
+def test_a_command_that_fails_before_its_first_iteration_leaves_no_directories(tmp_path: Path) -> None:
+    file = scenario(tmp_path, env=f"{__name__}:FewCopies")
+    done = marl("run", file, "--seeds", "0..4", "--stacked", "--local-dir", tmp_path)
+    assert done.code == 2
+    assert "no more copies" in done.errors[0]
+    assert runs_in(tmp_path) == []
