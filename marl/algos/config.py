@@ -93,6 +93,12 @@ class LearnerConfig(Config):
         return False
 
     @property
+    def corrects_for_lag(self) -> bool:
+        """On-policy learners: whether what slightly older weights played is weighed by how likely the policy still is to do
+        it. Off-policy ones need no such correction."""
+        return False
+
+    @property
     def joined_keys(self) -> tuple[str, ...]:
         """Keys on which policies that learn together through a group must agree."""
         return ()

@@ -18,7 +18,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from marl.algos.transitions import JointObs, Transitions
@@ -26,7 +25,7 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.returns import fold_rewards
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, Task
 from marl.errors import UnknownPolicyError
-from marl.policies.networks import Features, action_width, encode_actions
+from marl.policies.networks import Features, action_width, encode_actions, one_hot
 from marl.policies.policy import Inputs, Policy
 
 Actions: TypeAlias = dict[int, Tensor]
@@ -45,18 +44,18 @@ class JointView(nn.Module):
     def __init__(self, task: Task, slots: Mapping[int, int], *, actions: bool = False) -> None:
         super().__init__()
         self.features = nn.ModuleDict({str(k): Features(task.kinds[k], agent_id=False) for k in slots})
-        self._parts: list[tuple[int, int, Features]] = []  # outside of nn.Module's slow attribute look-up
+        self.parts: list[tuple[int, int, Features]] = []  # outside of nn.Module's slow attribute look-up
         self.size = 0
         for k, count in slots.items():
             features = self.features[str(k)]
             assert isinstance(features, Features)
-            self._parts.append((k, count, features))
+            self.parts.append((k, count, features))
             width = features.size + (action_width(task.kinds[k].columns) if actions else 0)
             self.size += count * width
 
     @property
     def device(self) -> torch.device:
-        return self._parts[0][2].offsets.device
+        return self.parts[0][2].offsets.device
 
     def forward(
         self, obs: Mapping[int, Array | Tensor], present: Bools | Tensor, actions: Actions | None = None
@@ -64,14 +63,14 @@ class JointView(nn.Module):
         """``[N, size]``; ``obs[k]`` is ``[N, slots[k], width]``, ``present`` ``[N, all slots]`` in the order of kinds."""
         shown = torch.as_tensor(present, device=self.device)
         parts, at = [], 0
-        for k, count, features in self._parts:
+        for k, count, features in self.parts:
             flat = torch.as_tensor(obs[k], device=self.device).flatten(0, 1)
             seen = features(flat, shown[:0, 0]).view(len(shown), count, features.size)  # without agent_id no seats
             if actions is not None:
                 seen = torch.cat([seen, actions[k]], dim=2)
             parts.append((seen * shown[:, at : at + count, None]).flatten(1))
             at += count
-        return torch.cat(parts, dim=1)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 class JointFeatures(JointView):
@@ -214,6 +213,10 @@ class JointActionView(nn.Module):
     A critic that sees its own agent alone is shown the seat only where the actor is (``agent_id``).
     """
 
+    _own_slot: Tensor
+    _own_place: Tensor
+    _own_columns: Tensor
+
     def __init__(self, visible: VisibleAgents, *, agent_id: bool = False) -> None:
         super().__init__()
         self.visible = visible
@@ -221,7 +224,23 @@ class JointActionView(nn.Module):
         self.joint = JointView(visible.task, self.slots, actions=True)
         self.seats = visible.kind.size if agent_id or visible.sees != "own" else 0
         self.size = self.joint.size + self.seats
-        self._own_slot = torch.from_numpy(visible.own)
+        place, columns = self._places()
+        # Tables by seat; they move along to another device and are not on disk.
+        self.register_buffer("_own_slot", torch.from_numpy(visible.own), persistent=False)
+        self.register_buffer("_own_place", torch.from_numpy(place), persistent=False)
+        self.register_buffer("_own_columns", torch.from_numpy(columns), persistent=False)
+
+    def _places(self) -> tuple[Ints, Ints]:
+        """By seat: where the own agent stands among all slots, and where the numbers of its action stand in the input."""
+        slots_before, numbers_before = 0, 0
+        for k, slots, features in self.joint.parts:
+            width = features.size + self._width(k)
+            if k == self.visible.k:
+                break
+            slots_before += slots
+            numbers_before += slots * width
+        first = numbers_before + self.visible.own * width + features.size
+        return slots_before + self.visible.own[:, None], first[:, None] + np.arange(self._width(self.visible.k))
 
     @property
     def device(self) -> torch.device:
@@ -230,8 +249,24 @@ class JointActionView(nn.Module):
     def forward(self, joint: JointObs, actions: Actions) -> Tensor:
         view: Tensor = self.joint(joint.obs, joint.present, actions)
         if self.seats:
-            view = torch.cat([view, F.one_hot(joint.seat, self.seats).float()], dim=1)
+            view = torch.cat([view, one_hot(joint.seat, self.seats)], dim=1)
         return view
+
+    def with_own_action(self, view: Tensor, joint: JointObs, mine: Tensor) -> Tensor:
+        """The input ``view`` of these rows, but the agent whose decision it is does ``mine`` ``[N, action_width]``."""
+        return view.scatter(1, self._columns(joint), mine * self._here(joint))
+
+    def by_own_action(self, slopes: Tensor, joint: JointObs) -> Tensor:
+        """The other way: d loss / d ``mine`` by d loss / d what ``with_own_action`` gave."""
+        return slopes.gather(1, self._columns(joint)) * self._here(joint)
+
+    def _columns(self, joint: JointObs) -> Tensor:
+        """``[N, action_width]``: where the own action stands."""
+        return self._own_columns.index_select(0, joint.seat)
+
+    def _here(self, joint: JointObs) -> Tensor:
+        """``[N, 1]``: an agent that has left does nothing, also if it is the own one."""
+        return joint.present.gather(1, self._own_place.index_select(0, joint.seat))
 
     def transitions(self, rows: SampleBatch, noise: Sequence[str] = ()) -> Transitions:
         """Joint rows as tensors; the seats in the slots follow from the seat whose decision it is."""
@@ -258,12 +293,13 @@ class JointActionView(nn.Module):
     def with_own(self, joint: JointObs, actions: Actions, mine: Tensor) -> Actions:
         """The same, but the agent whose decision it is does ``mine`` ``[N, action_width]``; all others keep theirs."""
         k = self.visible.k
-        slot = F.one_hot(self._slot(joint), self.slots[k]).bool()
-        return {**actions, k: torch.where(slot[:, :, None], mine[:, None], actions[k])}
+        slots = torch.arange(self.slots[k], device=self.device)
+        own = slots == self._slot(joint)[:, None]
+        return {**actions, k: torch.where(own[:, :, None], mine[:, None], actions[k])}
 
     def decided(self, joint: JointObs, action_fns: Mapping[int, ActionFn]) -> Actions:
         """What everybody present would do, each by the policy that plays it (by its index in a batch)."""
-        players = np.where(joint.present.cpu().numpy(), joint.policy, -1)
+        players: Ints = np.where(joint.present.cpu().numpy(), joint.policy, -1)
         found, at = {}, 0
         for k, slots in self.slots.items():
             inputs = Inputs(_flat(joint.obs[k]), _flat(joint.legal[k]), _flat(joint.agent_index[k]))
@@ -274,9 +310,10 @@ class JointActionView(nn.Module):
 
     def _by_player(self, players: Ints, inputs: Inputs, width: int, action_fns: Mapping[int, ActionFn]) -> Tensor:
         """One call per policy; zeros where nobody decides."""
+        first = int(players[0])
+        if first >= 0 and (players == first).all():
+            return action_fns[first](inputs)
         present = np.unique(players)
-        if len(present) == 1 and present[0] >= 0:
-            return action_fns[int(present[0])](inputs)
         out = torch.zeros(len(players), width, device=self.device)
         for player in present[present >= 0]:
             rows = np.flatnonzero(players == player)
@@ -296,10 +333,14 @@ class JointActionView(nn.Module):
 
     def of_own(self, joint: JointObs, slots: Tensor) -> Tensor:
         """Their rows ``[N, ...]`` of a column ``[N, slots of their kind, ...]``."""
-        return slots[torch.arange(len(joint), device=self.device), self._slot(joint)]
+        count = slots.shape[1]
+        if count == 1:
+            return slots[:, 0]
+        rows = torch.arange(0, len(slots) * count, count, device=self.device)
+        return slots.flatten(0, 1).index_select(0, rows.add_(self._slot(joint)))
 
     def _slot(self, joint: JointObs) -> Tensor:
-        return self._own_slot.to(self.device)[joint.seat]
+        return self._own_slot.index_select(0, joint.seat)
 
     def shown(self, rows: SampleBatch) -> SampleBatch:
         """The joint rows, with what concerns the deciding agent itself under plain names too."""

@@ -10,16 +10,18 @@ they meet in joint views. A class derived from one of them writes ``_train``, on
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from marl.algos.config import ReplayConfig, scheduled
-from marl.algos.custom_loss import build_losses
+from marl.algos.custom_loss import build_losses, with_custom
 from marl.algos.joint_view import JointActionView, VisibleAgents, joint_rows, team_rewards
 from marl.algos.learner import Learner, LearnerSpec, Metrics, mean_metrics
 from marl.algos.optimiser import FlatOptimiser
@@ -27,11 +29,35 @@ from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.replay import Replay
 from marl.data.task import PolicyID
+from marl.errors import TrainingError
 from marl.policies.policy import Policy
 
 Numbers: TypeAlias = dict[str, Tensor]
 Report: TypeAlias = dict[str, Numbers]
 """What one update tells, by the network that moved: one that sat the update out is not there."""
+
+
+class Network(Protocol):
+    """What has the two verbs of ``policies/mlp.py``; called, it is ordinary autograd."""
+
+    @property
+    def __call__(self) -> Callable[..., Any]: ...
+
+    @property
+    def run(self) -> Callable[..., tuple[Tensor, Any]]:
+        """Outputs without gradient, and the tape that ``pull`` needs."""
+
+    @property
+    def pull(self) -> Callable[..., object]:
+        """``pull(tape, slopes)`` adds d loss / d parameter to the gradients; ``slopes`` are d loss / d outputs."""
+
+
+@dataclass(frozen=True)
+class ActorLoss:
+    """What an actor's outputs cost, and d loss / d outputs. Derived classes may tell more."""
+
+    loss: Tensor
+    slopes: Tensor
 
 
 class UpdateRatio:
@@ -64,20 +90,41 @@ def in_turns(due: Mapping[PolicyID, int]) -> Iterator[PolicyID]:
 class TargetNetwork:
     """Moves a slow copy behind the module that it was made from; both are taken apart once.
 
-    ``copy += tau * (module - copy)`` for parameters; buffers (filters, exploration) are copied.
+    ``copy += tau * (module - copy)`` for parameters; buffers (filters, exploration) are copied. With the ``optimiser`` of all
+    of the module's parameters they lie in one flat tensor; the copy's are laid out like them, and one call moves all.
     """
 
-    def __init__(self, copy: nn.Module, module: nn.Module) -> None:
+    def __init__(self, copy: nn.Module, module: nn.Module, optimiser: FlatOptimiser | None = None) -> None:
         self.mine: list[Tensor] = list(copy.parameters())
         self.theirs: list[Tensor] = list(module.parameters())
-        self.buffers = list(zip(copy.buffers(), module.buffers(), strict=True))
+        kept, followed = (
+            dict(copy.named_buffers()),
+            module.state_dict(keep_vars=True),
+        )  # tables that never change are not in it
+        self.buffers = [(kept[name], tensor) for name, tensor in followed.items() if name in kept]
+        self.optimiser: FlatOptimiser | None = None
+        # A parameter that is not learned (a custom model may have some) is not among the optimiser's numbers.
+        if optimiser is not None and all(parameter.requires_grad for parameter in self.theirs):
+            self.optimiser, self.flat = optimiser, lay_flat(self.mine)
 
     @torch.no_grad()
     def move(self, tau: float) -> None:
-        # One call for all parameters: the networks are small, so the number of calls is what costs.
-        torch._foreach_lerp_(self.mine, self.theirs, tau)
+        # The networks are small, so the number of calls is what costs.
+        if self.optimiser is not None:
+            self.flat.lerp_(self.optimiser.flat, tau)
+        else:
+            torch._foreach_lerp_(self.mine, self.theirs, tau)
         for mine, theirs in self.buffers:
             mine.copy_(theirs)
+
+
+def lay_flat(parameters: Sequence[Tensor]) -> Tensor:
+    """One tensor of all numbers, of which the parameters become views."""
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.data = part.view_as(parameter)
+    return flat
 
 
 class OffPolicyLearner(Learner):
@@ -112,6 +159,14 @@ class OffPolicyLearner(Learner):
         """One step down the gradient of a loss, for all parameters or for ``inputs`` alone; returns the gradient's norm."""
         optimiser.zero()
         loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
+        return optimiser.step(grad_clip, lr, self.learner_group)
+
+    def descend_by(
+        self, network: Network, tape: Any, slopes: Tensor, optimiser: FlatOptimiser, lr: float, grad_clip: float | None
+    ) -> Tensor:
+        """The same without autograd: by the ``tape`` of the network's ``run`` and d loss / d its outputs."""
+        optimiser.zero()
+        network.pull(tape, slopes)
         return optimiser.step(grad_clip, lr, self.learner_group)
 
     def count_update(self, rows: int) -> None:
@@ -203,6 +258,7 @@ class ActorCritic(ABC):
 
 
 AC = TypeVar("AC", bound=ActorCritic)
+Loss = TypeVar("Loss", bound=ActorLoss)
 
 
 class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
@@ -229,6 +285,36 @@ class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
     @abstractmethod
     def _train(self, ac: AC) -> Report:
         """One update of a policy and its critics."""
+
+    def climb(
+        self, ac: AC, network: Network, inputs: Sequence[Tensor], loss_of: Callable[[Tensor], Loss], t: Transitions,
+        weight: float,
+    ) -> tuple[Loss, Tensor]:  # fmt: skip
+        """One step of the actor ``network`` by the ``loss_of`` its outputs; returns this loss, without what the user adds, and
+        the gradient's norm. ``weight`` is what these rows count in the learner group."""
+        optimiser, lr, clip = (
+            ac.optimisers["actor"],
+            ac.step_sizes(self.timesteps[ac.name])["actor"],
+            ac.config.grad_clip,
+        )
+        if ac.custom_loss is None:
+            outputs, tape = network.run(*inputs)
+            found = loss_of(outputs)
+            return found, self.descend_by(network, tape, found.slopes * weight, optimiser, lr, clip)
+        outputs = network(*inputs)  # by autograd: the user's class may do with the loss what it likes
+        found = loss_of(outputs.detach())
+        loss = with_custom(ac.custom_loss, with_slopes(found, outputs), ac.view.columns_of_loss(t))
+        self.check_loss(ac, "actor", loss)
+        return found, self.descend(loss * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
+
+    def check_loss(self, ac: AC, part: str, loss: Tensor) -> None:
+        """Nothing is learned from a loss that is no number: its gradient is none either, or it has none."""
+        if not math.isfinite(loss.item()):
+            raise TrainingError(
+                f"the {part} loss of policy {ac.name!r} became {loss.item()} after "
+                f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, a grad_clip, and a look at the "
+                "env's rewards and observations."
+            )
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
         """Means over the updates in which a network moved (TD3's actor sits every other one out)."""
@@ -270,3 +356,8 @@ class ActorCriticLearner(OffPolicyLearner, Generic[AC]):
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         for name, ac in self.actor_critics.items():
             ac.replay.load_state_dict(state[name])
+
+
+def with_slopes(found: ActorLoss, outputs: Tensor) -> Tensor:
+    """A loss whose slopes were worked out by hand, as autograd would know it: its value, and its gradient by ``outputs``."""
+    return found.loss + ((outputs - outputs.detach()) * found.slopes).sum()

@@ -91,6 +91,8 @@ class Transitions:
 
     def part(self, index: slice) -> Transitions:
         """The same of some rows: a learner's share of a minibatch."""
+        if index == slice(0, len(self)):
+            return self
         return Transitions(
             self.now.part(index), self.next.part(index), _part(self.actions, index), self.rewards[index],
             self.elapsed[index], self.terminated[index], self.weights[index], _part(self.noise, index),

@@ -188,19 +188,29 @@ class MultiAgentBatch:
         first_seat = self.task.kinds[k].first_seat
         t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
         done, column = t + self.elapsed[t, e, a] - 1, a - first_seat
+        # Where every decision of these seats is wanted and lasts one step, columns are copied instead of gathered.
+        seats = self._whole_seats(mine, len(t))
+        columns = seats - first_seat
+
+        def before(grid: Array, at: Ints, whole: Ints) -> Array:
+            return _whole_columns(grid, whole) if seats.size else np.asarray(grid[t, e, at])
+
+        def after(grid: Array, at: Ints, whole: Ints) -> Array:
+            return _whole_columns(grid, whole) if seats.size else np.asarray(grid[done, e, at])
+
         rows = SampleBatch(
             {
-                "obs": self.obs[k][t, e, column],
-                "new_obs": self.new_obs[k][done, e, column],
-                "actions": self.actions[k][t, e, column],
-                "rewards": fold_rewards(self, gamma)[t, e, a],
-                "terminateds": self.terminateds[done, e, a],
-                "truncateds": self.truncateds[done, e, a],
-                "legal": self.legal[k][t, e, column],
-                "new_legal": self.new_legal[k][done, e, column],
-                "action_logp": self.action_logp[t, e, a],
-                "carry": self.carry[k][t, e, column],
-                "elapsed": self.elapsed[t, e, a],
+                "obs": before(self.obs[k], column, columns),
+                "new_obs": after(self.new_obs[k], column, columns),
+                "actions": before(self.actions[k], column, columns),
+                "rewards": before(fold_rewards(self, gamma), a, seats),
+                "terminateds": after(self.terminateds, a, seats),
+                "truncateds": after(self.truncateds, a, seats),
+                "legal": before(self.legal[k], column, columns),
+                "new_legal": after(self.new_legal[k], column, columns),
+                "action_logp": before(self.action_logp, a, seats),
+                "carry": before(self.carry[k], column, columns),
+                "elapsed": before(self.elapsed, a, seats),
                 "t": self.t[t, e],
                 "eps_id": self.eps_id[t, e],
                 "agent_index": column,
@@ -213,6 +223,17 @@ class MultiAgentBatch:
         if self.infos is None:
             return rows
         return rows.with_columns(infos=self.infos_at(done, e, a))
+
+    def _whole_seats(self, mine: Bools, count: int) -> Ints:
+        """Seats to which all marked cells belong, if these are all cells of the seats and all decisions last one step."""
+        seats = np.flatnonzero(mine[0, 0]) if mine.size else np.zeros(0, np.int64)
+        steps, copies = self.t.shape
+        if not seats.size or count != steps * copies * seats.size:
+            return seats[:0]
+        whole = (
+            np.count_nonzero(mine[:, :, seats]) == count and np.count_nonzero(self.elapsed[:, :, seats] == 1) == count
+        )
+        return seats if whole else seats[:0]
 
     def infos_at(self, t: Ints, e: Ints, seats: Ints) -> Array:
         """What the env said to these seats at the end of these rows; an empty dict where it said nothing."""
@@ -249,6 +270,15 @@ class MultiAgentBatch:
             columns[name] = _side_by_side(arrays, missing)
         infos = _all_infos(batches)
         return MultiAgentBatch(first.task, first.policy_ids, **columns, context=context, infos=infos)  # type: ignore[arg-type]
+
+
+def _whole_columns(grid: Array, columns: Ints) -> Array:
+    """``[N, ...]`` out of ``[T, E, A, ...]``, as gathering cell by cell would give them: a copy."""
+    chosen = grid
+    if len(columns) < grid.shape[2]:
+        chosen = grid[:, :, columns]
+    rows = grid.shape[0] * grid.shape[1] * len(columns)
+    return np.array(chosen, order="C").reshape(rows, *grid.shape[3:])
 
 
 def _all_infos(batches: Sequence[MultiAgentBatch]) -> Infos | None:

@@ -16,7 +16,8 @@ from marl.play.episode import Player, Tape, check_repeated, play_before
 from marl.play.playable import Playable
 from marl.play.takeover import Instead, Takeover
 from marl.play.trace import Trace, traced
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 
 
 def trace_branch(

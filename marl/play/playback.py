@@ -18,7 +18,8 @@ from marl.play.changes import NOTHING, Changes
 from marl.play.playable import load_env_runner
 from marl.play.return_summary import Tally, episode_line
 from marl.play.video import Screen, Video, check_screen, picture_by, picture_of
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 from marl.rollout.rollout_buffer import RolloutBuffer
 
 RGB = "rgb_array"

@@ -12,7 +12,8 @@ from marl.play.opinions import Shadow
 from marl.play.playable import Playable
 from marl.play.policy_sources import Cast
 from marl.policies.policy import Policy
-from marl.rollout.env_runner import Actions, EnvRunner, episode_uniform
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner, episode_uniform
 
 OTHER: PolicyID = "(instead)"
 """The id of the policy that plays instead; no policy of a scenario can be called so."""

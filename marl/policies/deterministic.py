@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from marl.data.task import AgentType, Floats, Ints
@@ -51,6 +50,7 @@ class DeterministicPolicy(NetworkPolicy):
         if isinstance(self.exploration, ParameterNoise):
             self.use_noisy_weights()
         self.bounded = kind.columns.bounded[list(kind.columns.numbers)]
+        self._sizes = [kind.columns.sizes[c] for c in kind.columns.choices]
         self._squash = None if self.bounded.all() else torch.from_numpy(self.bounded)
 
     # -- acting ----------------------------------------------------------------------------------------------------
@@ -84,8 +84,7 @@ class DeterministicPolicy(NetworkPolicy):
         mean = out[:, options:] if self.columns.numbers else None
         if not options:
             return Insight(mean=mean)
-        sizes = [self.columns.sizes[c] for c in self.columns.choices]
-        return Insight(MultiCategorical(sizes).probabilities(out[:, :options]), mean)
+        return Insight(MultiCategorical(self._sizes).probabilities(out[:, :options]), mean)
 
     def _noisy(self, numbers: Floats, carry: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Coordinates with noise, within their bounds, and what the noise remembers."""
@@ -110,7 +109,7 @@ class DeterministicPolicy(NetworkPolicy):
 
     def distance(self, plain: Tensor, noisy: Tensor) -> float:
         """Root mean square of the difference of coordinates and of the chances of options."""
-        before, after = (self._encoded(self._squashed(out), lambda logits: logits.softmax(1)) for out in (plain, noisy))
+        before, after = (self._encoded(self._squashed(out), chances) for out in (plain, noisy))
         return float((before - after).square().mean().sqrt())
 
     def _uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -129,21 +128,38 @@ class DeterministicPolicy(NetworkPolicy):
         """The best guess, encoded ``[N, action_width]``: options one-hot, then coordinates."""
         return self._encoded(forbid(self._squashed(out), legal), hard)
 
-    def drawn(self, out: Tensor, legal: Tensor, gumbel: Tensor, temperature: float) -> Tensor:
-        """The same with options drawn by Gumbel noise ``[N, options]``, and a gradient through them."""
+    def drawn(self, out: Tensor, legal: Tensor, gumbel: Tensor | None, temperature: float) -> tuple[Tensor, Tensor]:
+        """The same with options drawn by Gumbel noise ``[N, options]``; and ``soft``, what gradients go through instead: the
+        chances of options, then coordinates."""
         masked = forbid(self._squashed(out), legal)
+        if gumbel is None:  # there are no options
+            return masked, masked
         options = self.columns.options
         noisy = torch.cat([(masked[:, :options] + gumbel) / temperature, masked[:, options:]], dim=1)
-        return self._encoded(noisy, straight_through)
+        return self._encoded(noisy, hard), self._encoded(noisy, chances)
+
+    def slopes(self, soft: Tensor, by_action: Tensor, temperature: float) -> Tensor:
+        """d loss / d outputs by d loss / d action: of options ``y_i (s_i - sum_j y_j s_j) / temperature``, which is 0 for
+        illegal ones, as their ``y`` is; of squashed coordinates ``(1 - a^2) s``."""
+        widths = [*self._sizes, len(self.columns.numbers)]
+        *choices, numbers = zip(torch.split(soft, widths, 1), torch.split(by_action, widths, 1), strict=True)
+        parts = []
+        for y, slope in choices:
+            parts.append(y * (slope - (y * slope).sum(1, keepdim=True)) / temperature)
+        coordinates, slope = numbers
+        bent = slope * (1 - coordinates.square())
+        if self._squash is not None:
+            bent = torch.where(self._squash.to(slope.device), bent, slope)
+        return torch.cat([*parts, bent], dim=1)
 
     def _encoded(self, out: Tensor, choose: Chooser) -> Tensor:
-        columns = self.columns
-        sizes = [columns.sizes[c] for c in columns.choices]
-        parts = []
-        if sizes:
-            for logits in torch.split(out[:, : columns.options], sizes, dim=1):
-                parts.append(choose(logits))
-        return torch.cat([*parts, out[:, columns.options :]], dim=1)
+        options = self.columns.options
+        if not options:
+            return out
+        parts = [choose(logits) for logits in torch.split(out[:, :options], self._sizes, dim=1)]
+        if self.columns.numbers:
+            parts.append(out[:, options:])
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def _squashed(self, out: Tensor) -> Tensor:
         options = self.columns.options
@@ -168,13 +184,13 @@ def _chosen(logits: Floats, uniform: bool, draws: bool, rng: np.random.Generator
 
 def hard(logits: Tensor) -> Tensor:
     """The highest of each row, one-hot; no gradient."""
-    return F.one_hot(logits.argmax(dim=1), logits.shape[1]).to(logits.dtype)
+    highest = logits.contiguous().argmax(dim=1, keepdim=True)  # over columns that lie apart it is ten times slower
+    return torch.zeros_like(logits).scatter_(1, highest, 1.0)
 
 
-def straight_through(logits: Tensor) -> Tensor:
-    """One-hot forwards, softmax backwards."""
-    soft = logits.softmax(dim=1)
-    return hard(logits) + soft - soft.detach()
+def chances(logits: Tensor) -> Tensor:
+    """Softmax over the options of each row."""
+    return logits.t().softmax(dim=0).t()  # over a few numbers that lie side by side it is several times slower
 
 
 def _exploration(kind: AgentType, config: ExplorationConfig | None) -> Exploration:

@@ -89,11 +89,15 @@ class Categorical(Distribution):
         self.size = n
 
     def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Ints, Floats]:
-        # numpy's maximum over a short last axis is ten times slower than over a first one.
-        p = np.exp(params - np.ascontiguousarray(params.T).max(axis=0)[:, None])
-        actions = race(p, rng) if explore else p.argmax(axis=1)
-        chosen = p[np.arange(len(p)), actions]
-        return actions, np.log(np.maximum(chosen, 1e-38) / p.sum(axis=1))
+        # numpy's maximum over a short last axis is ten times slower than over a first one: [n, N] from here on.
+        logits = np.ascontiguousarray(params.T)
+        p = logits - np.maximum.reduce(logits)
+        np.exp(p, out=p)
+        actions = race(p.T, rng) if explore else p.T.argmax(axis=1)
+        chosen = p[actions, np.arange(len(actions))]
+        np.maximum(chosen, 1e-38, out=chosen)
+        chosen /= np.add.reduce(p)
+        return actions, np.log(chosen, out=chosen)
 
     def logp(self, params: Tensor, actions: Tensor) -> Tensor:
         return log_softmax(params).gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
@@ -280,8 +284,11 @@ def race(weights: Floats, rng: np.random.Generator) -> Ints:
 
     float32 clocks are exactly 0 once in ten million draws; without the floor 0/0 would let an illegal action win.
     """
-    clocks = np.maximum(rng.standard_exponential(weights.shape, np.float32), 1e-30)
-    return np.asarray((weights / clocks).argmax(axis=1))
+    clocks = rng.standard_exponential(weights.shape, np.float32)
+    np.maximum(clocks, np.float32(1e-30), out=clocks)
+    # Into the rows of the clocks, which are searched faster than columns; better weights keep their type.
+    speeds = np.divide(weights, clocks, out=clocks if weights.dtype == np.float32 else None)
+    return np.asarray(speeds.argmax(axis=1))
 
 
 def distribution_for(space: AnySpace) -> Distribution:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -63,8 +62,13 @@ class Features(nn.Module):
         else:
             x = obs.float() * self.scale if self.scaled else obs.float()
         if self.seats:
-            x = torch.cat([x, F.one_hot(agent_index, self.seats).float()], dim=1)
+            x = torch.cat([x, one_hot(agent_index, self.seats)], dim=1)
         return x
+
+
+def one_hot(index: Tensor, size: int) -> Tensor:
+    """``[N]`` to floats ``[N, size]``; ``F.one_hot`` looks through the index twice before it begins."""
+    return torch.zeros(len(index), size, device=index.device).scatter_(1, index.unsqueeze(1), 1.0)
 
 
 def one_hot_sizes(space: AnySpace) -> list[int]:
@@ -359,7 +363,13 @@ def action_width(columns: Columns) -> int:
 def encode_actions(columns: Columns, actions: Tensor) -> Tensor:
     """Stored actions ``[N, ...]`` as floats ``[N, action_width]``: choices one-hot, then coordinates."""
     table = actions.reshape(len(actions), -1)
-    parts = [F.one_hot(table[:, c].long(), columns.sizes[c]).float() for c in columns.choices]
+    if not columns.choices:
+        return table.float()  # a Box: all columns are coordinates
+    encoded = torch.zeros(len(table), action_width(columns), device=table.device)
+    at = 0
+    for c in columns.choices:
+        encoded[:, at : at + columns.sizes[c]].scatter_(1, table[:, c : c + 1].long(), 1.0)
+        at += columns.sizes[c]
     if columns.numbers:
-        parts.append(table[:, list(columns.numbers)].float())
-    return torch.cat(parts, dim=1)
+        encoded[:, at:] = table[:, list(columns.numbers)]
+    return encoded

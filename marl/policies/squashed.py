@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
+from marl.policies.mlp import Tape, gradient_of
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
 from marl.policies.policy import Decision, Inputs, Insight
@@ -41,6 +43,7 @@ class SquashedGaussian(Distribution):
         self.size = self.gaussian.size
         self.bounded = np.array(bounded, bool)
         self._bounded = torch.from_numpy(self.bounded)
+        self.all_bounded = bool(self.bounded.all())
 
     def sample(self, params: Floats, rng: np.random.Generator, explore: bool) -> tuple[Floats, Floats]:
         free, logp = self.gaussian.sample(params, rng, explore)
@@ -58,8 +61,24 @@ class SquashedGaussian(Distribution):
         """Actions and log probabilities as differentiable functions of ``params``; ``noise`` is standard normal."""
         mean, log_std = params.chunk(2, 1)
         free = mean + noise * log_std.exp()
-        logp = -(0.5 * noise.square() + log_std + 0.5 * math.log(2 * math.pi)).sum(1)
-        return torch.where(self._bounded.to(free.device), free.tanh(), free), logp - self._shrinkage(free).sum(1)
+        surprise = 0.5 * noise.square() + log_std + self._shrinkage(free)
+        actions = free.tanh()
+        if not self.all_bounded:
+            actions = torch.where(self._bounded.to(free.device), actions, free)
+        return actions, -surprise.sum(1) - 0.5 * math.log(2 * math.pi) * self.width
+
+    def slopes(self, params: Tensor, noise: Tensor, actions: Tensor, by_actions: Tensor, by_logp: Tensor) -> Tensor:
+        """d loss / d ``params`` by d loss / d what ``draw`` gave; ``by_logp`` is ``[N, 1]`` or one number for all rows.
+
+        With ``u = mean + std * noise`` and ``a = tanh(u)``: ``da/du = 1 - a^2``, ``dlogp/du = 2a``, ``du/dlog_std = u - mean``
+        and, at a given ``u``, ``dlogp/dlog_std = -1``. What is not squeezed has ``da/du = 1`` and ``dlogp/du = 0``.
+        """
+        _, log_std = params.chunk(2, 1)
+        by_free = by_actions * (1 - actions.square()) + by_logp * 2 * actions
+        if not self.all_bounded:
+            by_free = torch.where(self._bounded.to(params.device), by_free, by_actions)
+        by_log_std = by_free * noise * log_std.exp() - by_logp
+        return torch.cat([by_free, by_log_std], dim=1)
 
     def logp(self, params: Tensor, actions: Tensor) -> Tensor:
         inside = 1 - torch.finfo(actions.dtype).eps
@@ -92,7 +111,19 @@ class SquashedGaussian(Distribution):
 
     def _shrinkage(self, free: Tensor) -> Tensor:
         """``log da / du`` per coordinate."""
-        return torch.where(self._bounded.to(free.device), 2 * (math.log(2) - free - F.softplus(-2 * free)), 0.0)
+        double = -2 * free
+        shrinkage = torch.sub(double, F.softplus(double), alpha=2) + 2 * math.log(2)
+        if self.all_bounded:
+            return shrinkage
+        return torch.where(self._bounded.to(free.device), shrinkage, 0.0)
+
+
+class SquashedTape(NamedTuple):
+    """What ``SquashedPolicy.pull`` needs of ``run``."""
+
+    body: Tape | Tensor
+    params: Tensor
+    legal: Tensor
 
 
 class SquashedPolicy(NetworkPolicy):
@@ -149,7 +180,9 @@ class SquashedPolicy(NetworkPolicy):
 
     def forward(self, obs: Tensor, agent_index: Tensor, legal: Tensor) -> Tensor:
         """``[N, size]``: logits, with no chance for illegal actions; or means and log standard deviations."""
-        out: Tensor = self.model(obs, agent_index)
+        return self._params(self.model(obs, agent_index), legal)
+
+    def _params(self, out: Tensor, legal: Tensor) -> Tensor:
         if self.gaussian is None:
             return forbid(out, legal)
         if self.log_std is not None:
@@ -157,6 +190,32 @@ class SquashedPolicy(NetworkPolicy):
         mean, raw = out.chunk(2, 1)
         low, high = LOG_STD
         return torch.cat([mean, low + 0.5 * (high - low) * (raw.tanh() + 1)], dim=1)
+
+    @torch.no_grad()
+    def run(self, obs: Tensor, agent_index: Tensor, legal: Tensor) -> tuple[Tensor, SquashedTape]:
+        """As ``forward`` but without gradient, and what ``pull`` needs."""
+        out, tape = self.model.run(obs, agent_index)
+        params = self._params(out, legal)
+        return params, SquashedTape(tape, params, legal)
+
+    @torch.no_grad()
+    def pull(self, tape: SquashedTape, slopes: Tensor) -> None:
+        """Add d loss / d parameter to the gradients; ``slopes`` are d loss / d ``params``."""
+        if self.gaussian is None:
+            if tape.legal.shape[1]:
+                slopes = slopes.masked_fill(~tape.legal, 0.0)
+            self.model.pull(tape.body, slopes)
+            return
+        by_mean, by_log_std = slopes.chunk(2, 1)
+        # log_std = low + half * (tanh(raw) + 1), whose slope half * (1 - tanh^2) is this of log_std itself.
+        low, high = LOG_STD
+        log_std = tape.params[:, self.gaussian.width :]
+        by_raw = by_log_std * (log_std - low) * (high - log_std) * (2 / (high - low))
+        if self.log_std is None:
+            self.model.pull(tape.body, torch.cat([by_mean, by_raw], dim=1))
+        else:  # deviations that no observation changes
+            gradient_of(self.log_std).add_(by_raw.sum(0))
+            self.model.pull(tape.body, by_mean)
 
 
 def _who(kind: AgentType) -> str:

@@ -13,22 +13,18 @@ repeat.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from marl.data.task import PolicyID
 from marl.envs.batched import State
 from marl.policies.build import same_weights, weights_of
 from marl.policies.policy import Policy
+from marl.rollout.ahead import PolicyLag
 from marl.rollout.config import RolloutSpec
-from marl.rollout.ray_pool import RayPool, answered, finished
+from marl.rollout.ray_pool import RayPool, finished
 from marl.rollout.rollout_buffer import Collected, Rollout
 from marl.rollout.worker_policies import Weights
-
-RECENT = 100  # fragments that the reported lag covers
 
 
 class AsyncRayPool(RayPool):
@@ -39,9 +35,8 @@ class AsyncRayPool(RayPool):
     def __init__(self, spec: RolloutSpec, policies: Mapping[PolicyID, Policy]) -> None:
         self.under_way: dict[int, Any] = {}  # worker to its fragment, the longest under way first
         self.brought: dict[int, int] = {}  # worker to the version of the weights that it was sent
-        self.lags: deque[int] = deque(maxlen=RECENT)
+        self.lag = PolicyLag()
         self._newest: Weights = {}
-        self._pings: dict[int, Any] = {}
         self._knew: dict[int, Any] = {}  # worker to what it had been told when its fragment began
         super().__init__(spec, policies)
 
@@ -49,6 +44,8 @@ class AsyncRayPool(RayPool):
 
     def collect(self, steps: int) -> Collected:
         self._note_beginnings()
+        if self.ahead:  # from the checkpoint of a run that played ahead: a round of all workers
+            return self._take_ahead()
         for index in self.indices:
             if index not in self.under_way:
                 self._send_off(index, steps)
@@ -58,9 +55,8 @@ class AsyncRayPool(RayPool):
         if self.tasks.get(index) is self._knew.get(index):  # told before the fragment began, so its state knows
             self.tasks.pop(index, None)
         self._send_off(index, steps)
-        self.lags.append(self.version - rollout.version)
+        rollout.extra = self.lag.note(self.version - rollout.version)
         rollout.batch.first_lane = (index - 1) * self.spec.config.num_envs_per_worker
-        rollout.extra = {"policy_lag_mean": float(np.mean(self.lags)), "policy_lag_max": float(max(self.lags))}
         return rollout
 
     def _note_beginnings(self) -> None:
@@ -96,7 +92,6 @@ class AsyncRayPool(RayPool):
     def _replace(self, index: int) -> None:
         super()._replace(index)
         self.brought[index] = self.version
-        self._pings.pop(index, None)
 
     # -- the other verbs -------------------------------------------------------------------------------------------
 
@@ -108,19 +103,13 @@ class AsyncRayPool(RayPool):
 
     @property
     def num_healthy_workers(self) -> int:
-        """A worker that is still busy counts; one ping at a time waits behind its fragment."""
-        healthy = 0
-        for index in self.indices:
-            ping = self._pings.pop(index, None) or self.actors[index].ping.remote()
-            alive = answered(ping)
-            healthy += alive is not False
-            if alive is None:
-                self._pings[index] = ping
-        return healthy
+        """A worker that is still busy counts."""
+        return self._healthy_without_waiting()
 
     def state_dict(self) -> State:
         self._note_beginnings()
-        return {"workers": [self.states[index] for index in self.indices], "told": list(self.tasks.items())}
+        states = [self.states[index] for index in self.indices]
+        return {"workers": states, "told": list(self.tasks.items()), **self._ahead_state()}
 
     def load_state_dict(self, state: State) -> None:
         self.under_way.clear()  # what is still being played belongs to the life before

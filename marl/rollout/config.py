@@ -46,16 +46,17 @@ class RolloutConfig(Config):
         "one after the other, without Ray (for debugging; gives the same numbers).",
         json_schema_extra=declare(needs(above("num_workers", 0), when=("ray",))),
     )
-    collection: Literal["auto", "sync", "async"] = Field(
+    collection: Literal["auto", "sync", "overlap", "async"] = Field(
         "auto",
-        description="sync: a round waits for all workers, which then get the new weights. async: each Ray worker plays on "
-        "with the newest weights it can get while learners learn. auto: async for a3c, impala, apex and "
+        description="sync: a round waits for all workers, which then get the new weights. overlap: workers play the next "
+        "round while learners learn, with weights that are one round older; runs repeat exactly. async: each Ray worker "
+        "plays on with the newest weights it can get while learners learn. auto: async for a3c, impala, apex and "
         "apex_ddpg on Ray, else sync.",
         json_schema_extra=declare(
             needs(above("num_workers", 0), when=("async",), why=ONE_AFTER_THE_OTHER),
             needs(none_of("pool", "in_process"), when=("async",), why=ONE_AFTER_THE_OTHER),
-            needs(not_given("input"), when=("async",), why="recordings are read, not collected"),
-            not_for("es", when=("async",), why="es waits for a whole population before it moves"),
+            needs(not_given("input"), when=("async", "overlap"), why="recordings are read, not collected"),
+            not_for("es", when=("async", "overlap"), why="es waits for a whole population before it moves"),
         ),
     )
     num_envs_per_worker: PositiveInt = Field(1, description="Copies of the env in each worker, stepped together.")

@@ -4,44 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marl.data.action_units import from_env, to_env
+from marl.data.action_units import to_env
 from marl.data.clock import Clock
 from marl.data.episode import Episode
-from marl.data.task import AgentID, Array, Bools, Floats, Ints, PolicyID
+from marl.data.task import AgentID, Floats, Ints, PolicyID
 from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.vector.checks import EnvCheck
 from marl.envs.vector.env_errors import env_failure, guarded, time_limit
-from marl.errors import (
-    CheckpointError,
-    EnvError,
-    PolicyError,
-    SpaceMismatchError,
-    UserError,
-    let_through,
-)  # fmt: skip
+from marl.errors import CheckpointError, EnvError, SpaceMismatchError
 from marl.mappers.mapper import Mapper, check_known
-from marl.policies.policy import NO_LOTS, Inputs, Policy
+from marl.policies.policy import Policy
+from marl.rollout.cells import Seating, any_of
 from marl.rollout.config import RolloutConfig, clipped
+from marl.rollout.deciding import Actions, Deciding
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episode_stats import EpisodeStatsRecorder
+from marl.rollout.turns import Stacks
 
 
-@dataclass(slots=True)
-class Actions:
-    """What all agents do in one step. Cells of absent agents mean nothing."""
-
-    actions: list[Array]  # per kind [E, A_k, *action_shape]
-    logp: Floats  # [E, A]
-    carry: list[Floats]  # per kind [E, A_k, carry_size], before the decision
-
-
-class EnvRunner:
+class EnvRunner(Deciding):
     """``E`` running episodes and who plays in them. Collecting, evaluating and ``marl rollout`` all play through it."""
 
     def __init__(
@@ -49,14 +35,14 @@ class EnvRunner:
         config: RolloutConfig, worker_index: int = 0, teams: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self.env, self.mapper, self.config, self.worker_index = env, mapper, config, worker_index
-        self.policy_ids = list(policies)
-        self.policies = list(policies.values())
+        self.policy_ids, self.policies = list(policies), list(policies.values())
         self.kind_of_policy = [kinds[name] for name in self.policy_ids]
         self.stats = EpisodeStatsRecorder(env, self.policy_ids)
         self.check = EnvCheck(env, worker_index)
         self.clock = Clock()  # where the time goes; whoever renders between two steps ends it by lap("env_render")
         copies, seats = env.num_envs, len(env.seat_names)
         self.policy_of = np.zeros((copies, seats), np.int64)
+        self.seating, self.stacks = Seating(), Stacks(self.policies)
         self._prepare_kinds()
         self.teams = np.arange(seats) if teams is None else np.asarray(teams)  # seats of one team draw one lot
         self.episode_uniform = np.zeros((copies, seats))
@@ -171,54 +157,6 @@ class EnvRunner:
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def decide(self, rng: np.random.Generator, *, explore: bool) -> Actions:
-        """One forward pass per policy over all agents that it decides for now."""
-        present = self.view.present
-        choices = Actions([], np.zeros(present.shape, np.float32), self.carry)
-        if self._has_memory:
-            choices.carry = [column.copy() for column in self.carry]
-        if self.drawn:
-            self._draw_for_new_episodes()
-        for k, kind in enumerate(self.env.kinds):
-            actions = np.zeros((len(present), kind.size, *kind.action_shape), kind.action_dtype)
-            choices.actions.append(actions)
-            for index in self._policies_of_kind[k]:
-                mine = present[:, kind.seats] & (self.policy_of[:, kind.seats] == index)
-                if mine.any():
-                    actions[mine], choices.logp[:, kind.seats][mine] = self._act(k, index, mine, rng, explore)
-        return choices
-
-    def _act(self, k: int, index: int, mine: Bools, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
-        """Actions of one policy for its seats ``[E, A_k]`` of kind ``k``, as they are stored, and their log probabilities."""
-        policy, kind = self.policies[index], self.env.kinds[k]
-        uniform = NO_LOTS
-        if policy.draws_lots:
-            uniform = self.drawn[self.policy_ids[index]][:, kind.seats][mine]
-        inputs = Inputs(self.view.obs[k][mine], self.view.legal[k][mine], self._column[k][mine], uniform)
-        carry = self.carry[k][mine, : policy.carry_size]
-        self.clock.lap("raw_obs_processing")
-        try:
-            decision = policy.act(inputs, carry, rng, explore=explore)
-        except UserError:
-            raise
-        except BaseException as error:
-            raise self._policy_failure(error, index, len(inputs)) from error
-        self.clock.lap("inference")
-        if policy.carry_size:
-            self.carry[k][mine, : policy.carry_size] = decision.carry
-        if policy.env_units:
-            return from_env(decision.actions, kind.columns, self.config), decision.logp
-        return decision.actions, decision.logp
-
-    def _policy_failure(self, error: BaseException, index: int, observations: int) -> PolicyError:
-        let_through(error)
-        self.check.look_at_numbers(self.view, self._where_in)  # a NaN in the observations explains it better
-        return PolicyError(
-            f"policy {self.policy_ids[index]!r} failed to act on {observations} observation(s) of {self.env.name!r}: "
-            f"{type(error).__name__}: {error}. Check that observations lie in their space, "
-            "and the policy's own code if it is yours."
-        )
-
     def _call_env(self, verb: str, *arguments: Any) -> StepOutput:
         """Run the env's own code: it has ``env_timeout_s`` seconds, and what goes wrong there tells where."""
         method: Callable[..., StepOutput] = getattr(self.env, verb)
@@ -242,13 +180,6 @@ class EnvRunner:
     def _where_in(self, env_id: int) -> str:
         return f"env {self.env.name!r}, worker {self.worker_index}, copy {env_id}, step {self.t[env_id]}"
 
-    def _draw_for_new_episodes(self) -> None:
-        """Episodes begin: what their lots mean is settled now for all agents, whatever weights are sent meanwhile."""
-        first = np.flatnonzero(self.t == 0)
-        if first.size:
-            for name, drawn in self.drawn.items():
-                drawn[first] = self.policies[self.policy_ids.index(name)].draw(self.episode_uniform[first])
-
     def advance(self, choices: Actions) -> StepOutput:
         """Step all copies; the output shows how the step ended, before any episode is started anew."""
         actions = choices.actions
@@ -262,7 +193,7 @@ class EnvRunner:
         self.clock.lap("env_wait")
         self.t += 1
         self.check.look(output, self._where_in)
-        if (output.terminated & (output.truncated | output.blind)).any():
+        if any_of(output.terminated):  # seldom: the step itself does not end lives
             _let_terminated_win(output)
         if self.config.horizon is not None:
             self._cut_at_horizon(output, self.config.horizon)
@@ -279,13 +210,15 @@ class EnvRunner:
     def settle(self, output: StepOutput) -> Ints:
         """After the step was recorded: seat new agents, close the books of ended episodes. Returns copies to start anew."""
         ended = output.terminated | output.truncated
-        self.alive = (self.alive | output.present) & ~ended
+        seen = output.present | ended
+        # Who is asked or has ended has been seen; who has ended is not alive any more.
+        self.alive = (self.alive | seen) & ~ended
         if self._has_memory:
             for kind, column in zip(self.env.kinds, self.carry, strict=True):
                 column[ended[:, kind.seats]] = 0.0  # an agent that comes back on the same seat starts without memory
         if output.born:
             self._welcome(output.born)
-        self.stats.seen |= output.present | ended
+        self.stats.seen |= seen
         over = np.flatnonzero(output.over)
         watched = self.callbacks.settle(over) if self.callbacks is not None else []
         if over.size:
@@ -378,6 +311,8 @@ def episode_uniform(seeds: Ints, teams: Ints) -> NDArray[np.float64]:
 
 def _let_terminated_win(output: StepOutput) -> None:
     """One rule for all: an agent that an env calls both terminated and truncated (or blind) is terminated."""
+    if not any_of(output.terminated & (output.truncated | output.blind)):
+        return
     # The env may use these arrays again, so they are not written into.
     output.truncated = output.truncated & ~output.terminated
     output.blind = output.blind & ~output.terminated

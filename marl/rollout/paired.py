@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import Array, Bools, Floats
+from marl.rollout.cells import MarkedCells
 from marl.rollout.env_runner import EnvRunner
 
 
@@ -54,11 +55,13 @@ class PairedRunner(EnvRunner):
     seeds: tuple[int, ...] = (0,)
     drew = False  # whether a policy has drawn anything since this was last set to False
 
-    def _act(self, k: int, index: int, mine: Bools, rng: np.random.Generator, explore: bool) -> tuple[Array, Floats]:
+    def _act(
+        self, k: int, index: int, cells: MarkedCells, rng: np.random.Generator, explore: bool
+    ) -> tuple[Array, Floats]:
         del rng
-        own = SeatGenerator([*self.seeds, k, index], mine)
+        own = SeatGenerator([*self.seeds, k, index], cells.mask)
         before = own.bit_generator.state
-        found = super()._act(k, index, mine, own, explore)
+        found = super()._act(k, index, cells, own, explore)
         # Other methods of the generator than those above are not noticed, so its state is looked at.
         self.drew = self.drew or own.used or own.bit_generator.state != before
         return found

@@ -16,6 +16,7 @@ from marl.envs.batched import State
 from marl.errors import ConfigError
 from marl.log import set_log_level
 from marl.policies.policy import Policy
+from marl.rollout.ahead import rollout_from, rollout_state
 from marl.rollout.config import RolloutSpec
 from marl.rollout.rollout_buffer import Collected, Rollout
 from marl.rollout.worker import RolloutWorker
@@ -36,6 +37,7 @@ class WorkerPool(ABC):
         if not self.indices:
             self.indices = range(1)  # no workers beside the trainer: its own one collects
         self.stage = 0  # of the curriculum
+        self.ahead: list[Rollout] = []  # by worker: a round that was played before learners asked for it
 
     @property
     @abstractmethod
@@ -104,6 +106,25 @@ class WorkerPool(ABC):
         self.stage = stage
         return sum(self.foreach_worker(enter))
 
+    def drop_ahead(self) -> None:
+        """Learners shall not get what was played ahead of them: others play now, or something else is played."""
+        self.ahead = []
+
+    def _take_ahead(self) -> Collected:
+        rollouts, self.ahead = self.ahead, []
+        return concat_rollouts(rollouts)
+
+    def _ahead_state(self) -> State:
+        if not self.ahead:
+            return {}
+        return {"ahead": [rollout_state(rollout) for rollout in self.ahead]}
+
+    def _load_ahead(self, state: State) -> None:
+        """Also where the run does not play ahead any more: nothing that was played is left out."""
+        self.ahead = []
+        for rollout in state.get("ahead", ()):
+            self.ahead.append(rollout_from(rollout, self.spec.task, tuple(self.policies)))
+
     def opened(self, directory: Path) -> None:
         """The run writes into this directory from now on."""
 
@@ -163,9 +184,14 @@ class InProcessPool(WorkerPool):
             worker.begin()
 
     def collect(self, steps: int) -> Collected:
+        if self.ahead:  # from the checkpoint of a run that played ahead
+            return self._take_ahead()
         if len(self.workers) == 1:
             return self.workers[0].collect(steps)
-        return concat_rollouts([worker.collect(steps) for worker in self.workers])
+        return concat_rollouts(self._play(steps))
+
+    def _play(self, steps: int) -> list[Rollout]:
+        return [worker.collect(steps) for worker in self.workers]
 
     def evaluate(self, seeds: Sequence[int], explore: bool = False) -> EpisodeStats:
         parts = zip(self.workers, split_seeds(seeds, len(self.workers)), strict=True)
@@ -189,9 +215,10 @@ class InProcessPool(WorkerPool):
         return sum(worker.change_policies(spec, policies) for worker in self.workers)
 
     def state_dict(self) -> State:
-        return {"workers": [worker.state_dict() for worker in self.workers]}
+        return {"workers": [worker.state_dict() for worker in self.workers], **self._ahead_state()}
 
     def load_state_dict(self, state: State) -> None:
+        self._load_ahead(state)
         for worker, saved in zip(self.workers, state["workers"], strict=True):
             worker.load_state_dict(saved)
 

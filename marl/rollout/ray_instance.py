@@ -93,6 +93,7 @@ def start_own_ray(num_cpus: int, **options: Any) -> None:
                 logging_level="ERROR",
                 _node_ip_address=LOOPBACK,
                 _temp_dir=str(folder / "r"),  # Ray opens this folder to everybody, but not the one around it
+                _system_config={"worker_niceness": _worker_niceness()},
                 **options,
             )
     except Exception as error:
@@ -191,6 +192,13 @@ def say_if_ray_dies(words: str = LAST_WORDS, by_force: bool = False) -> None:
     if _own is not None:
         _own.watch.say(words)
         _own.watch.by_force = by_force
+
+
+def _worker_niceness() -> int:
+    """By how much the priority of workers is lower than ours. Ray's own 15 is for clusters that many share: on a machine of
+    our own, agents that Ray starts beside the workers would take the processors from them for the first ten seconds."""
+    wanted = os.environ.get("RAY_worker_niceness", "")  # noqa: SIM112  # so Ray spells it
+    return int(wanted) if wanted.isdigit() else 0
 
 
 # -- how our own Ray is shut off -----------------------------------------------------------------------------------------

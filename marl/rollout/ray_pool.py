@@ -50,6 +50,7 @@ class RayPool(WorkerPool):
         self.version = -1  # of these weights; the first ones are version 0
         self.replaced = 0
         self._ended = False  # whether all actors were ended since the last rollouts
+        self._pings: dict[int, Any] = {}  # worker to a ping that it has not answered yet
         self.actors = {index: self._start(index) for index in self.indices}
         self.sync_weights()
 
@@ -100,6 +101,7 @@ class RayPool(WorkerPool):
         self.replaced += 1
         log.warning("worker %d died and is replaced", index)
         actor = self.actors[index] = self._start(index)
+        self._pings.pop(index, None)
         get(actor.set_weights.remote(self.weights, self.version))
         if index in self.states:
             get(actor.load_state_dict.remote(self.states[index]))
@@ -124,12 +126,25 @@ class RayPool(WorkerPool):
                 pass
         return healthy
 
+    def _healthy_without_waiting(self) -> int:
+        """The same where workers are busy, which counts as healthy; one ping at a time waits behind what they do."""
+        healthy = 0
+        for index in self.indices:
+            ping = self._pings.pop(index, None) or self.actors[index].ping.remote()
+            alive = answered(ping)
+            healthy += alive is not False
+            if alive is None:
+                self._pings[index] = ping
+        return healthy
+
     def start(self) -> None:
         if self._local.has_env:
             self._local.begin()
         self._call(lambda actor, _: actor.begin.remote())
 
     def collect(self, steps: int) -> Collected:
+        if self.ahead:  # from the checkpoint of a run that played ahead
+            return self._take_ahead()
         rollouts = self._call(lambda actor, _: actor.collect.remote(steps, with_state=True))
         self.states = {index: rollout.state for index, rollout in zip(self.indices, rollouts, strict=True)}
         self.tasks = {}  # the states know it now
@@ -154,6 +169,9 @@ class RayPool(WorkerPool):
 
     def sync_weights(self) -> None:
         self._put(weights_of(self.policies))
+        self._tell_weights()
+
+    def _tell_weights(self) -> None:
         for actor in self.actors.values():
             actor.set_weights.remote(self.weights, self.version)
 
@@ -183,10 +201,12 @@ class RayPool(WorkerPool):
     def state_dict(self) -> State:
         known = len(self.states) == len(self.indices)
         if self._ended and known:  # a checkpoint at the end of a run does not wait for new actors
-            return {"workers": [self.states[index] for index in self.indices], "told": list(self.tasks.items())}
-        return {"workers": self._call(lambda actor, _: actor.state_dict.remote())}
+            states = [self.states[index] for index in self.indices]
+            return {"workers": states, "told": list(self.tasks.items()), **self._ahead_state()}
+        return {"workers": self._call(lambda actor, _: actor.state_dict.remote()), **self._ahead_state()}
 
     def load_state_dict(self, state: State) -> None:
+        self._load_ahead(state)
         self.states = dict(zip(self.indices, state["workers"], strict=True))
         self.tasks = dict(state.get("told", ()))
         self._call(lambda actor, index: actor.load_state_dict.remote(self.states[index]))

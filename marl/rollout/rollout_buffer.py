@@ -8,7 +8,7 @@ together (``share_reward``, mixers), and counts in the agent's return (``Episode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,7 +18,9 @@ from marl.data.batch import ENV_COLUMNS, SEAT_COLUMNS, MultiAgentBatch
 from marl.data.episode import EpisodeStats
 from marl.data.task import Array, Bools, Ints, PolicyID, Task
 from marl.envs.batched import State, StepOutput
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.cells import all_of, any_of
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 
 Columns: TypeAlias = dict[str, Any]
 """Name to array; for the columns of agents, name to one array per kind."""
@@ -28,6 +30,9 @@ DTYPES = {
     "elapsed": np.int64, "policy_index": np.int64, "new_policy_index": np.int64,
 }  # fmt: skip
 """Columns with one cell per seat that are not flags."""
+
+WRITTEN_IN_PART = ("active", "elapsed")
+"""Columns of which a step writes only some cells; of all others it writes the whole row."""
 
 
 @dataclass
@@ -76,6 +81,7 @@ class RolloutBuffer:
     ) -> None:  # fmt: skip
         self.task, self.policy_ids, self.copies = task, tuple(policy_ids), copies
         self.carry_sizes = list(carry_sizes) or [0] * len(task.kinds)
+        self._masked = [kind.legal_width > 0 for kind in task.kinds]
         self.complete_episodes = complete_episodes
         self.context = 0
         self.open = np.full((copies, task.num_seats), -1, np.int64)
@@ -104,49 +110,67 @@ class RolloutBuffer:
         columns["over"] = np.zeros(shape, bool)
         return columns
 
-    def extend(self, steps: int) -> range:
-        """Make room for ``steps`` more rows behind the context; returns their numbers."""
-        self.columns = _resized(self.columns, 0, self.context + steps)
-        return range(self.context, self.context + steps)
+    def extend(self, steps: int, all_recorded: bool = False) -> range:
+        """Make room for ``steps`` more rows behind the context; returns their numbers.
+
+        ``all_recorded``: all of them will be recorded and settled before anybody looks, so they need not hold zeros.
+        """
+        rows = self.context + steps
+        if all_recorded:
+            # Zeros for megabytes that are overwritten at once would cost as much as the overwriting.
+            in_part = {name: self.columns[name] for name in WRITTEN_IN_PART}
+            self.columns = _resized(self.columns, 0, rows, np.empty) | _resized(in_part, 0, rows)
+        else:
+            self.columns = _resized(self.columns, 0, rows)
+        return range(self.context, rows)
 
     def record(self, row: int, runner: EnvRunner, choices: Actions) -> None:
         """The view before the step and what the agents decided."""
-        columns, view = self.columns, runner.view
+        columns, view, present = self.columns, runner.view, runner.view.present
         for k, actions in enumerate(choices.actions):
             columns["obs"][k][row] = view.obs[k]
-            columns["legal"][k][row] = view.legal[k]
             columns["actions"][k][row] = actions
+            # Columns of width 0 are the rule: even an empty assignment costs as much as a short one.
+            if self._masked[k]:
+                columns["legal"][k][row] = view.legal[k]
             if self.carry_sizes[k]:
                 columns["carry"][k][row] = choices.carry[k]
-        columns["present"][row], columns["alive"][row] = view.present, runner.alive | view.present
-        columns["state"][row] = view.state
+        columns["present"][row] = present
+        np.logical_or(runner.alive, present, out=columns["alive"][row])
+        if self.task.state_size:
+            columns["state"][row] = view.state
         columns["action_logp"][row] = choices.logp
         columns["policy_index"][row] = runner.policy_of
         columns["t"][row], columns["eps_id"][row] = runner.t, runner.eps_id
-        np.copyto(self.open, row, where=view.present)
+        np.copyto(self.open, row, where=present)
 
     def settle(self, row: int, runner: EnvRunner, output: StepOutput) -> None:
         """The view after the step and its rewards; decisions whose agents are asked again or have ended are closed."""
         columns = self.columns
         for k, shown in enumerate(output.obs):
             columns["new_obs"][k][row] = shown
-            columns["new_legal"][k][row] = output.legal[k]
+            if self._masked[k]:
+                columns["new_legal"][k][row] = output.legal[k]
         self.alive = runner.alive.copy()
         columns["new_present"][row] = output.present
-        columns["new_alive"][row] = self.alive | (output.truncated & ~output.blind)
         columns["new_policy_index"][row] = runner.policy_of
-        columns["new_state"][row] = output.state
+        if self.task.state_size:
+            columns["new_state"][row] = output.state
         columns["rewards"][row] = output.rewards
         columns["terminateds"][row], columns["truncateds"][row] = output.terminated, output.truncated
         columns["over"][row] = output.over
-        closing = (self.open >= 0) & (output.present | output.terminated | output.truncated)
-        if closing.all() and (self.open == row).all() and not output.blind.any():
+        blind = any_of(output.blind)
+        seen_last = output.truncated & ~output.blind if blind else output.truncated
+        np.logical_or(self.alive, seen_last, out=columns["new_alive"][row])
+        answered = output.present | output.terminated
+        answered |= output.truncated
+        if not blind and all_of(answered) and all_of(self.open == row):
             # All agents decided in this row and are asked again or have ended: the usual case of games without turns.
             columns["elapsed"][row] = 1
             columns["active"][row] = not self.complete_episodes
-            self.open[:] = -1
+            self.open.fill(-1)
         else:
-            self._close(row, closing, output.blind)
+            self._close(row, (self.open >= 0) & answered, output.blind)
         if self.complete_episodes:
             self._hand_over_episodes(row, output)
 
@@ -207,17 +231,17 @@ class RolloutBuffer:
         self.alive = np.array(state["alive"])
 
 
-def _resized(columns: Any, first: int, rows: int) -> Any:
+def _resized(columns: Any, first: int, rows: int, make: Callable[..., Array] = np.zeros) -> Any:
     """New arrays of so many rows, which begin with those of the old ones from row ``first`` on."""
     if isinstance(columns, dict):
         resized = {}
         for name, column in columns.items():
-            resized[name] = _resized(column, first, rows)
+            resized[name] = _resized(column, first, rows, make)
         return resized
     if isinstance(columns, list):
-        return [_resized(column, first, rows) for column in columns]
+        return [_resized(column, first, rows, make) for column in columns]
     kept = columns[first : first + rows]
-    new = np.zeros((rows, *columns.shape[1:]), columns.dtype)
+    new = make((rows, *columns.shape[1:]), columns.dtype)
     new[: len(kept)] = kept
     return new
 

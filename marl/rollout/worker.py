@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -99,16 +100,9 @@ class RolloutWorker(WorkerPolicies):
         if self._shares_policies:
             self._place_policies()
         runner.clock.pop()  # what was before is not a part of this round
-        for row in self.buffer.extend(steps):
-            choices = runner.decide(self.rng, explore=self.spec.config.explore)
-            self.buffer.record(row, runner, choices)
-            output = runner.advance(choices)
-            if self._infos is not None:
-                self._infos.note(runner)
-            over = runner.settle(output)
-            self.buffer.settle(row, runner, output)
-            if over.size:
-                runner.begin(over, self._draw_seeds(over.size))
+        with self._weights_at_rest(runner):
+            for row in self.buffer.extend(steps, all_recorded=True):
+                self._collect_row(row, runner)
         runner.clock.lap("raw_obs_processing")
         batch = self.buffer.batch()
         if self._infos is not None:
@@ -126,6 +120,21 @@ class RolloutWorker(WorkerPolicies):
         log.debug("worker %d: %d steps in each of %d copies", self.index, steps, runner.env.num_envs)
         rollout.seconds = {**runner.clock.pop(), "steps": float(steps)}
         return rollout
+
+    def _collect_row(self, row: int, runner: EnvRunner) -> None:
+        choices = runner.decide(self.rng, explore=self.spec.config.explore)
+        self.buffer.record(row, runner, choices)
+        output = runner.advance(choices)
+        if self._infos is not None:
+            self._infos.note(runner)
+        over = runner.settle(output)
+        self.buffer.settle(row, runner, output)
+        if over.size:
+            runner.begin(over, self._draw_seeds(over.size))
+
+    def _weights_at_rest(self, runner: EnvRunner) -> AbstractContextManager[None]:
+        """Weights come between two rounds, unless a user's hooks, which are called in between, change some."""
+        return runner.stacks.weights_at_rest() if runner.callbacks is None else nullcontext()
 
     def _place_policies(self) -> None:
         """Tell the policies for which worker they act now: in one process several workers share them."""
@@ -160,9 +169,8 @@ class RolloutWorker(WorkerPolicies):
             env, self.policy_map, self._kinds, self.spec.mapper, self.spec.config, self.index, self.spec.teams
         )
         log.info("worker %d: %d copies of %s", self.index, env.num_envs, env.name)
-        runner.soft_horizon = (
-            self.spec.config.soft_horizon
-        )  # here alone: episodes of evaluations begin with their seeds
+        # Here alone: episodes of evaluations begin with their seeds.
+        runner.soft_horizon = self.spec.config.soft_horizon
         runner.check.every_step = env.lifted  # the numbers of a native env are looked at rollout by rollout
         return self._with_callbacks(runner)
 
@@ -174,9 +182,7 @@ class RolloutWorker(WorkerPolicies):
     @as_built(lambda worker: worker.spec.trust)
     def _make_env(self, recipe: EnvRecipe, copies: int, with_state: bool, render_mode: str | None = None) -> BatchedEnv:
         return make_batched_env(
-            recipe.env,
-            copies,
-            recipe.env_config,
+            recipe.env, copies, recipe.env_config,
             worker_index=self.index,
             num_workers=self.spec.config.num_workers,
             fresh_env_per_episode=self.spec.config.fresh_env_per_episode,
@@ -185,15 +191,13 @@ class RolloutWorker(WorkerPolicies):
             seed=self.spec.seed,
             remote=self.spec.config.on_ray and self.index > 0,
             render_mode=render_mode,
-        )
+        )  # fmt: skip
 
     def context(self, env_id: int) -> EnvContext:
         """The ``env_config`` of one copy, which knows where the copy lives."""
-        config, recipe = self.spec.config, self.spec.stage(self.stage).env_recipe
+        config, given = self.spec.config, self.spec.stage(self.stage).env_recipe.env_config
         remote = config.on_ray and self.index > 0
-        return EnvContext(
-            recipe.env_config, self.index, env_id, config.num_workers, run_seed=self.spec.seed, remote=remote
-        )
+        return EnvContext(given, self.index, env_id, config.num_workers, run_seed=self.spec.seed, remote=remote)
 
     def make_copies(self, copies: int) -> BatchedEnv:
         """More copies of the env of training, for matches beside the learning; without a state, which is for learners."""

@@ -109,8 +109,9 @@ info.last_target_update_ts | env steps | When target networks were last moved, i
 info.num_decisions_lost | decisions | Decisions that nobody learned from, because their agent was cut off without a
     last observation.
 info.num_passes | passes | How often a run on recorded episodes (input) has gone through all of them.
-info.policy_lag_mean | versions | Asynchronous collection, and clients that play on while learners learn:
-    by how many changes of the weights the newest 100 fragments were older than the learners, on average.
+info.policy_lag_mean | versions | Asynchronous or overlapping collection, and clients that play on while learners learn:
+    by how many changes of the weights the newest 100 fragments (of overlapping workers: rounds) were older than the
+    learners, on average.
 info.policy_lag_max | versions | The largest such lag among the newest 100 fragments.
 info.stale_steps_dropped | env steps | Clients that play on while learners learn: env steps since the run began that older
     weights have played, and that learners from their newest weights' own play (ppo, a2c, pg) therefore did not get.

@@ -21,6 +21,7 @@ from marl.policies.custom import classes_used
 from marl.populations.layout import PopulationLayout
 from marl.registry import import_module
 from marl.rollout.config import RolloutConfig, RolloutSpec
+from marl.scenario.collection import check_overlap, collects_asynchronously, describe_collection
 from marl.scenario.config import Scenario
 from marl.scenario.env import EnvFacts, evaluation_recipe, inspect_env
 from marl.scenario.external import check_external, check_learners, is_external, with_program
@@ -104,9 +105,10 @@ def resolve(scenario: Scenario) -> Setup:
     plans = _checked_plans(draft)
     rollout = _rollout_spec(draft)
     fragment, iteration_steps = _lengths(scenario, draft.roles)
-    asynchronous = _collects_asynchronously(scenario, draft.roles)
+    check_overlap(scenario, draft.roles, by_clients=rollout.env == EXTERNAL)
+    asynchronous = collects_asynchronously(scenario, draft.roles)
     header = describe_run(scenario, draft.task, draft.mapper.name, draft.seats, plans, draft.roles, draft.look)
-    header += _describe_collection(scenario, draft.roles, asynchronous)
+    header += describe_collection(scenario, draft.roles, asynchronous)
     header += describe_stages(stages_of(scenario))
     return Setup(
         scenario=scenario,
@@ -350,34 +352,3 @@ def _lengths(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> tuple[int, i
     # The smallest batch is full after one round, so no on-policy learner trains on rows of older weights.
     copies = max(1, scenario.num_workers) * scenario.num_envs_per_worker
     return math.ceil(min(batches) / copies), iteration_steps
-
-
-def _collects_asynchronously(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> bool:
-    """Whether workers play on while learners learn: one answer for the whole run, whoever learns in it.
-
-    ``auto``: on Ray workers, where the preset of any learning policy is asynchronous.
-    """
-    if scenario.collection == "auto":
-        return scenario.on_ray and bool(_asynchronous_presets(roles))
-    return scenario.collection == "async"
-
-
-def _describe_collection(scenario: Scenario, roles: Mapping[PolicyID, Role], asynchronous: bool) -> tuple[str, ...]:
-    """A line for the header of runs in which it is not what one might expect."""
-    if asynchronous:
-        return (
-            f"collection: asynchronous, {scenario.num_workers} worker(s); info.policy_lag_mean tells how old their weights "
-            "were; runs do not repeat exactly",
-        )
-    eager = _asynchronous_presets(roles)
-    if not eager:
-        return ()
-    why = "workers in this process play one after the other"
-    if scenario.collection == "sync":
-        why = "collection is sync"
-    return (f"collection: synchronous although {', '.join(eager)} can do without waiting: {why}; policy lag 0",)
-
-
-def _asynchronous_presets(roles: Mapping[PolicyID, Role]) -> list[str]:
-    names = [role.preset.name for role in roles.values() if role.preset.asynchronous]
-    return list(dict.fromkeys(names))

@@ -16,7 +16,8 @@ from marl.envs.external.env import Lines, ReportedEnv, lines_of
 from marl.envs.external.steps import OwnAction
 from marl.envs.vector.vector_env import DictVector
 from marl.rollout.config import EnvRecipe
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 from marl.rollout.worker import RolloutWorker
 from marl.serve.ahead import Ahead
 

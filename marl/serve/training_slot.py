@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from marl.envs.external.steps import Episode
 from marl.mappers.mapper import Mapper
 from marl.rollout.config import RolloutSpec
-from marl.rollout.env_runner import Actions, EnvRunner
+from marl.rollout.deciding import Actions
+from marl.rollout.env_runner import EnvRunner
 from marl.serve.acting import ActingLoop
 from marl.serve.client_worker import ClientRunner, ClientWorker
 from marl.serve.fragments import Fragment
@@ -86,6 +88,11 @@ class SlotWorker(ClientWorker):
         assert isinstance(runner, SlotRunner)
         runner.versions, runner.loop = self._versions, self.loop
         return runner
+
+    def _weights_at_rest(self, runner: EnvRunner) -> AbstractContextManager[None]:
+        """The loop takes new weights between two steps of this slot."""
+        del runner
+        return nullcontext()
 
     def fragment(self, steps: int, slot: int) -> Fragment:
         """Play so many more rows."""

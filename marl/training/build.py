@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,7 @@ from marl.memory import keep_freed_memory
 from marl.policies.build import build_policies
 from marl.policies.policy import Policy
 from marl.registry import load_object
+from marl.rollout.overlap import OverlapPool
 from marl.rollout.pool import InProcessPool, WorkerPool
 from marl.runs.loggers import find_logger
 from marl.runs.result import check_field
@@ -32,6 +33,9 @@ from marl.training.learners import Learners, make_learners
 from marl.training.memory_estimate import check_memory
 from marl.training.sources import Source, choose_source
 from marl.trust import Sort
+
+if TYPE_CHECKING:
+    from marl.rollout.ray_pool import RayPool
 
 CHOICE = Sort("policies_to_train", creators=True)
 
@@ -165,18 +169,25 @@ def _check_stop(scenario: Scenario, field: str, policies: Sequence[PolicyID]) ->
 
 
 def make_pool(setup: Setup, policies: Mapping[PolicyID, Policy]) -> WorkerPool:
-    """Workers in this process, or on Ray actors that wait for each other or do not; clients, where they play the env."""
+    """Workers in this process or on Ray actors, as ``collection`` says; clients, where they play the env."""
     config = setup.rollout.config
     if setup.rollout.env == EXTERNAL:
         from marl.serve.pools import make_client_pool
 
         return make_client_pool(setup, policies)
     if not config.on_ray:
-        return InProcessPool(setup.rollout, policies)
+        return (OverlapPool if config.collection == "overlap" else InProcessPool)(setup.rollout, policies)
+    return _ray_pool_class(setup)(setup.rollout, policies)
+
+
+def _ray_pool_class(setup: Setup) -> type[RayPool]:
     from marl.rollout.async_pool import AsyncRayPool
+    from marl.rollout.ray_overlap import OverlapRayPool
     from marl.rollout.ray_pool import RayPool
 
-    return (AsyncRayPool if setup.asynchronous else RayPool)(setup.rollout, policies)
+    if setup.rollout.config.collection == "overlap":
+        return OverlapRayPool
+    return AsyncRayPool if setup.asynchronous else RayPool
 
 
 def choose_device(scenario: Scenario) -> torch.device:

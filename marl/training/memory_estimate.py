@@ -96,10 +96,13 @@ def _rounds(setup: Setup, copies: int, row: int) -> Need:
     config = setup.rollout.config
     batches = [role.config.train_batch_size for role in setup.roles.values() if role.preset.family.on_policy]
     steps, gathered = setup.fragment * copies, max(batches, default=0)
+    held = (
+        3 if config.collection == "overlap" else 2
+    )  # the round that is learned from, once more as it came, and the next
     what = f"rounds of {setup.fragment:,} steps in {copies:,} copies"
     if gathered > steps:
         what += f", gathered to batches of {gathered:,}"
-        return Need((2 * steps + gathered) * row, what, ("train_batch_size",))
+        return Need((held * steps + gathered) * row, what, ("train_batch_size",))
     length = "rollout_fragment_length"
     if batches and config.rollout_fragment_length == "auto":
         length = "train_batch_size"  # from which the length follows
@@ -109,7 +112,7 @@ def _rounds(setup: Setup, copies: int, row: int) -> Need:
         "num_workers": config.num_workers,
     }
     largest_first = sorted(factors, key=lambda key: -factors[key])
-    return Need(2 * steps * row, what, tuple(largest_first[:2]))
+    return Need(held * steps * row, what, tuple(largest_first[:2]))
 
 
 def _networks(setup: Setup, name: PolicyID) -> Need:

@@ -39,14 +39,19 @@ def test_target_noise_is_cut_and_bounded_coordinates_stay_in_their_box() -> None
 
 def test_the_critic_loss_adds_up_over_critics_and_leaves_the_target_alone() -> None:
     q, target = t([1.0, 2.0], [0.0, 3.0]).requires_grad_(), t(3.0, 1.0).requires_grad_()
-    loss = critic_loss(q, target, t(1.0, 0.5))
+    loss, slopes = critic_loss(q, target, t(1.0, 0.5))
     assert loss.item() == pytest.approx((4 + 0.5 * 1) / 2 + (1 + 0.5 * 4) / 2)
     loss.backward()  # type: ignore[no-untyped-call]
     assert target.grad is None
+    assert torch.equal(slopes, q.grad)  # type: ignore[arg-type]
 
 
 def test_the_actor_loss_climbs_q_and_holds_outputs_small() -> None:
-    assert actor_loss(t(2.0, 4.0), t([1.0, 3.0]), 0.1).item() == pytest.approx(0.1 * 5 - 3)
+    q, outputs = t(2.0, 4.0).requires_grad_(), t([1.0, 3.0]).requires_grad_()
+    loss, by_q, by_outputs = actor_loss(q, outputs, 0.1)
+    assert loss.item() == pytest.approx(0.1 * 5 - 3)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert (by_q.tolist(), by_outputs.tolist()) == (q.grad.tolist(), outputs.grad.tolist())  # type: ignore[union-attr]
 
 
 def test_a_follower_moves_by_tau_and_copies_buffers() -> None:
@@ -199,8 +204,10 @@ def test_a_permuted_batch_has_the_same_losses() -> None:
             permuted = rows.rows(np.random.default_rng(3).permutation(len(rows)))
             losses = []
             for part in map(pupil.transitions, (rows, permuted)):
-                q = pupil.critics(pupil.view(part.now, pupil.view.played(part)))
+                seen = pupil.view(part.now, pupil.view.played(part))
                 target = learner._target(pupil, part, learner._next_actions(pupil, part))
-                critic = critic_loss(q, target, part.weights)
-                losses.append([critic.item(), learner._actor_loss(pupil, part).item()])
+                critic, _ = critic_loss(pupil.critics(seen), target, part.weights)
+                obs, index, legal = pupil.view.own(part.now)
+                actor = learner._actor_loss(pupil, part, seen, pupil.actor(obs, index).detach(), legal)
+                losses.append([critic.item(), actor.loss.item()])
             assert losses[0] == pytest.approx(losses[1], rel=1e-5, abs=1e-5)

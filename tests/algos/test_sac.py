@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marl import Trainer
 from marl.algos.sac.actor_critic import SoftActorCritic
-from marl.algos.sac.losses import critic_loss, expected_soft_value, soft_value, temperature_loss
+from marl.algos.sac.losses import critic_loss, expected_soft_value, smallest, soft_value, temperature_loss
 from marl.algos.sac.values import Moment, SummedValues
 from marl.algos.transitions import Transitions
 from marl.data.batch import SampleBatch
@@ -48,24 +48,29 @@ def test_the_expected_soft_value_equals_a_slow_sum_over_actions() -> None:
         for action in range(4):
             smaller = min(float(values[0, row, action]), float(values[1, row, action]))
             slow += math.exp(float(logs[row, action])) * (smaller - alpha * float(logs[row, action]))
-        assert float(expected_soft_value(values, logs, t(alpha))[row]) == pytest.approx(slow, abs=1e-5)
+        assert float(expected_soft_value(values, logs, t(alpha))[0][row]) == pytest.approx(slow, abs=1e-5)
 
 
 def test_critics_are_judged_apart_by_half_weighted_squares_and_the_target_stays_where_it_is() -> None:
     chosen, target = torch.tensor([[1.0, 2.0], [0.0, 4.0]], requires_grad=True), t(3.0, 3.0).requires_grad_()
-    loss = critic_loss(chosen, target, t(1.0, 0.5))
+    loss, slopes = critic_loss(chosen, target, t(1.0, 0.5))
     assert loss.item() == pytest.approx(0.5 * ((4 + 0.5) / 2 + (9 + 0.5) / 2))
     loss.backward()
     assert target.grad is None
+    assert torch.equal(slopes, chosen.grad)
 
 
 @pytest.mark.parametrize(("entropy", "sign"), [(2.0, 1.0), (0.5, -1.0)])
 def test_the_temperature_falls_above_the_target_entropy_and_rises_below_it(entropy: float, sign: float) -> None:
-    log_alpha = t(math.log(0.2)).requires_grad_()
-    temperature_loss(log_alpha, t(entropy, entropy), t(1.0)).backward()
-    assert log_alpha.grad is not None
-    assert float(log_alpha.grad) == pytest.approx(0.2 * (entropy - 1.0))  # alpha * (H - target)
-    assert float(log_alpha.grad) * sign > 0
+    loss, slope = temperature_loss(t(math.log(0.2)), t(entropy, entropy), t(1.0))
+    assert float(slope) == pytest.approx(0.2 * (entropy - 1.0))  # alpha * (H - target)
+    assert float(slope) * sign > 0
+    assert float(loss) == float(slope)  # d alpha / d log alpha = alpha
+
+
+def test_the_smaller_critic_alone_is_climbed_and_equal_ones_share_the_slope() -> None:
+    values = torch.tensor([[1.0, 5.0, 2.0], [2.0, 3.0, 2.0]])
+    assert smallest(values).tolist() == [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]]
 
 
 # -- what the learner computes -----------------------------------------------------------------------------------------
@@ -108,12 +113,12 @@ def test_a_joint_critic_of_choices_knows_what_the_others_do_but_not_the_own_acti
             played = rows["actions.0"].copy()
             played[:, seat] = action
             other = pupil.transitions(rows.with_columns(**{"actions.0": played}))
-            return soft._all_values(pupil.critics, other.now, pupil.view.played(other))
+            return pupil.critics(soft.seen(other))  # type: ignore[no-any-return]
 
         assert torch.equal(with_action(0, 0), with_action(0, 1))
         assert not torch.allclose(with_action(1, 0), with_action(1, 1))
         # What was played is picked out of the values of all own actions.
-        every = soft._all_values(pupil.critics, seen.now, pupil.view.played(seen))
+        every = pupil.critics(soft.seen(seen))
         for row in range(len(rows)):
             assert base[:, row].tolist() == every[:, row, int(rows["actions.0"][row, 0])].tolist()
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from marl.algos.config import OptimizerConfig
 from marl.algos.learner import Learner
 from marl.algos.maddpg.learner import MaddpgLearner
 from marl.algos.nfsp.learner import NfspLearner
+from marl.algos.off_policy import TargetNetwork
+from marl.algos.optimiser import FlatOptimiser
 from marl.algos.presets import ALGOS
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.sac.learner import SacLearner
@@ -105,6 +109,25 @@ def test_delayed_actors_and_their_targets_wait_for_every_second_update(algo: str
             for name, (copy, followed) in pairs(learner).items():
                 assert torch.equal(flat(copy), before[name][0]) is not moves
                 assert torch.equal(flat(followed), before[name][1]) is (name == "default_policy" and not moves)
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["all is learned", "a part is not learned"])
+def test_a_copy_moves_alike_whether_its_numbers_lie_in_one_tensor_or_not(frozen: bool) -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    module[1].bias.requires_grad_(not frozen)
+    apart, together = deepcopy(module), deepcopy(module)
+    optimiser = FlatOptimiser(module.parameters(), OptimizerConfig(), 0.1, "a module")
+    targets = TargetNetwork(apart, module), TargetNetwork(together, module, optimiser)
+    assert (targets[1].optimiser is None) is frozen
+    for _ in range(3):
+        optimiser.flat.add_(torch.linspace(-1, 1, len(optimiser.flat)))
+        for target in targets:
+            target.move(0.25)
+    assert not torch.equal(flat(apart), flat(module))
+    torch.testing.assert_close(flat(together), flat(apart))
+    together.load_state_dict(module.state_dict())  # as a checkpoint does: the copy stays laid out
+    targets[1].move(0.25)
+    torch.testing.assert_close(flat(together), flat(module))
 
 
 def test_the_statistics_of_a_filter_come_along_with_a_copy() -> None:

@@ -10,6 +10,7 @@ from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.episode import Episode, EpisodeStats
 from marl.data.tree import pack, unpack
 from marl.errors import DataError
+from marl.training.trainer import Trainer
 from tests.small_envs import Scripted, Step, decisions, worker_for
 
 STEPS = [Step(["w_1"], {"m_0": 1}), Step(["w_1"]), Step(["m_0", "w_1"], {"m_0": 4}), Step([], {}, ["__all__"])]
@@ -110,3 +111,35 @@ def test_the_decisions_of_one_agent_are_a_batch_of_its_own() -> None:
         assert {batch.policy_ids[i] for i in rows["policy_index"]} == {"default_policy"}
     with pytest.raises(DataError, match=r"no agent 'agent_7'\. Agents: agent_0, agent_1"):
         batch.for_agent("agent_7")
+
+
+@pytest.mark.parametrize("seats", [[0, 1, 2], [1], [0, 2]])
+def test_decisions_of_whole_seats_are_those_that_are_gathered_cell_by_cell(
+    seats: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"num_envs_per_worker": 4, "train_batch_size": 40, "fcnet_hiddens": [8], "seed": 3}
+    with Trainer("ppo", env="fast:simple_spread", config=keys) as trainer:
+        batch = trainer.workers.local_worker().collect(30).batch
+    mine = np.zeros_like(batch.active)
+    mine[:, :, seats] = True
+    copied = batch._decisions(mine, 0, 0.9)
+    assert not np.shares_memory(copied["obs"], batch.obs[0])  # whoever gets rows may change them
+    monkeypatch.setattr(type(batch), "_whole_seats", lambda *_: np.zeros(0, np.int64))
+    gathered = batch._decisions(mine, 0, 0.9)
+    assert copied.keys() == gathered.keys()
+    for name, column in gathered.items():
+        np.testing.assert_array_equal(copied[name], column, err_msg=name)
+        assert copied[name].dtype == column.dtype
+
+
+def test_decisions_that_last_longer_or_are_left_out_are_gathered() -> None:
+    keys = {"num_envs_per_worker": 2, "train_batch_size": 40, "fcnet_hiddens": [8], "seed": 3}
+    with Trainer("ppo", env="fast:simple_spread", config=keys) as trainer:
+        batch = trainer.workers.local_worker().collect(5).batch
+    count = int(batch.active.sum())
+    assert batch._whole_seats(batch.active, count).tolist() == [0, 1, 2]
+    batch.elapsed[0, 1, 2] = 2
+    assert batch._whole_seats(batch.active, count).tolist() == []
+    batch.elapsed[0, 1, 2] = 1
+    batch.active[3, 0, 1] = False
+    assert batch._whole_seats(batch.active, count - 1).tolist() == []

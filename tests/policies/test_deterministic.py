@@ -13,7 +13,7 @@ from marl.data.task import AgentType
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec
-from marl.policies.deterministic import DeterministicPolicy, straight_through
+from marl.policies.deterministic import DeterministicPolicy
 from marl.policies.policy import Inputs
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
@@ -99,16 +99,15 @@ def test_choices_and_coordinates_of_one_action_stand_in_their_columns() -> None:
     assert encoded[0].tolist() == pytest.approx([0, 0, 1, 0, 1, 1, 0, np.tanh(0.5)])
 
 
-def test_straight_through_is_one_hot_forwards_and_the_softmax_backwards() -> None:
+def test_a_drawn_option_is_one_hot_forwards_and_the_softmax_backwards() -> None:
+    policy, temperature = build(spaces.Discrete(3)), 0.5
     logits = torch.tensor([[1.0, 3.0, 0.5]], requires_grad=True)
-    twin = logits.detach().clone().requires_grad_()
-    value = torch.tensor([2.0, -1.0, 4.0])
-    hard = straight_through(logits)
-    assert hard.tolist()[0] == pytest.approx([0, 1, 0])
-    (hard * value).sum().backward()  # type: ignore[no-untyped-call]
-    (twin.softmax(1) * value).sum().backward()  # type: ignore[no-untyped-call]
+    by_action, gumbel = torch.tensor([[2.0, -1.0, 4.0]]), torch.tensor([[0.3, -0.2, 1.0]])
+    drawn, soft = policy.drawn(logits.detach(), torch.ones(1, 0, dtype=torch.bool), gumbel, temperature)
+    assert drawn.tolist() == [[0, 1, 0]]
+    ((logits + gumbel) / temperature).softmax(1).backward(by_action)  # type: ignore[no-untyped-call]
     assert logits.grad is not None
-    assert torch.allclose(logits.grad, twin.grad)  # type: ignore[arg-type]
+    assert torch.allclose(policy.slopes(soft, by_action, temperature), logits.grad)
     assert logits.grad.abs().max() > 0.1
 
 
@@ -117,22 +116,22 @@ def test_gumbel_noise_draws_by_the_softmax_and_temperature_only_changes_the_grad
     gumbel = torch.from_numpy(-np.log(rng.standard_exponential((20_000, 3), np.float32)))
     out = torch.log(torch.tensor([[0.6, 0.3, 0.1]])).expand(20_000, 3)
     nothing = torch.ones(20_000, 0, dtype=torch.bool)
-    warm, cold = policy.drawn(out, nothing, gumbel, 1.0), policy.drawn(out, nothing, gumbel, 0.1)
+    (warm, soft), (cold, sharp) = policy.drawn(out, nothing, gumbel, 1.0), policy.drawn(out, nothing, gumbel, 0.1)
     assert warm.mean(0).tolist() == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
-    assert torch.equal(warm.argmax(1), cold.argmax(1))
+    assert torch.equal(warm, cold)
+    assert sharp.amax(1).mean() > soft.amax(1).mean() + 0.2
 
 
 def test_an_illegal_option_is_neither_drawn_nor_given_a_gradient() -> None:
     policy = build(spaces.Discrete(3), masked=True)
-    out = torch.tensor([[9.0, 0.0, 0.0]] * 50, requires_grad=True)
+    out = torch.tensor([[9.0, 0.0, 0.0]] * 50)
     legal = torch.tensor([[False, True, True]] * 50)
     gumbel = torch.from_numpy(np.random.default_rng(0).gumbel(size=(50, 3)).astype(np.float32))
-    drawn = policy.drawn(out, legal, gumbel, 1.0)
+    drawn, soft = policy.drawn(out, legal, gumbel, 1.0)
     assert drawn[:, 0].abs().max() == 0
-    (drawn * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
-    assert out.grad is not None
-    assert out.grad[:, 0].abs().max() == 0
-    assert out.grad[:, 1].abs().min() > 0
+    slopes = policy.slopes(soft, torch.tensor([[1.0, 2.0, 3.0]] * 50), 1.0)
+    assert slopes[:, 0].abs().max() == 0
+    assert slopes[:, 1].abs().min() > 0
 
 
 def test_a_memory_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psutil
 import pytest
 
 from marl.errors import EnvError, ResourceError
@@ -44,6 +45,16 @@ def test_a_killed_worker_is_replaced_and_goes_on_with_the_same_numbers(
     algo: str, env: dict[str, Any], kill_at: int
 ) -> None:
     assert differences(run(algo, env, "ray", kill_at), run(algo, env, "in_process")) == []
+
+
+def test_workers_have_the_priority_of_the_run_that_started_their_ray() -> None:
+    here = psutil.Process()
+    with Trainer("ppo", config=config("ppo", TWO_STEP, workers=1)) as trainer:
+        trainer.train()
+        (raylet,) = [child for child in here.children(recursive=True) if child.name() == "raylet"]
+        started = [child.nice() for child in raylet.children()]
+    assert started
+    assert set(started) == {here.nice()}
 
 
 def test_every_worker_and_env_can_be_reached() -> None:

@@ -100,6 +100,10 @@ class CentralCriticConfig(LearnerConfig):
         return self.objective == "pg"
 
     @property
+    def corrects_for_lag(self) -> bool:
+        return self.objective in ("ppo", "vtrace")
+
+    @property
     def shared_keys(self) -> tuple[str, ...]:
         return (
             "objective", "lr", "lr_schedule", "train_batch_size", "num_sgd_iter", "sgd_minibatch_size", "grad_clip",

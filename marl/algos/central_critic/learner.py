@@ -59,8 +59,7 @@ Numbers: TypeAlias = dict[str, Tensor]
 class CentralCriticLearner(Learner):
     """Each policy has its own critic, optimiser and config; joint critics read the other agents' observations."""
 
-    shares_minibatches = True
-    stacks = True
+    shares_minibatches = stacks = True
 
     def __init__(
         self, policies: Mapping[PolicyID, Policy], task: Task, configs: Mapping[PolicyID, CentralCriticConfig],
@@ -219,10 +218,9 @@ class CentralCriticLearner(Learner):
 
     def _minibatches(self, name: PolicyID, train_batch: TrainBatch) -> Iterator[Minibatch]:
         """ppo goes several times over shuffled minibatches; the other objectives take one step on everything."""
-        config = self.configs[name]
+        config, unread = self.configs[name], self._unread_columns(name)
         if config.objective == "ppo":
-            passes, size = config.num_sgd_iter, config.sgd_minibatch_size
-            minibatches = train_batch.minibatches(self.rng, passes, size, self._unread_columns(name))
+            minibatches = train_batch.minibatches(self.rng, config.num_sgd_iter, config.sgd_minibatch_size, unread)
         else:
             minibatches = iter([train_batch.whole()])
         if self.learner_group.size > 1:
@@ -257,9 +255,9 @@ class CentralCriticLearner(Learner):
 
     def _add_gradient(self, name: PolicyID, minibatch: Minibatch) -> Numbers:
         """The gradient of the policy's loss goes to its parameters; returns the loss and its parts."""
-        networks = self.networks[name]
         if name in self.custom:
             return self._add_custom_gradient(name, minibatch)
+        networks = self.networks[name]
         outputs = networks.run(minibatch)
         numbers, slopes = self._loss(name, outputs, minibatch)
         self._check_finite(name, numbers["total_loss"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from marl.algos.critics import ActionCritics
 from marl.algos.family import ALGOS
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.maddpg.config import MaddpgConfig
@@ -21,26 +22,29 @@ from marl.data.task import Array, PolicyID
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.deterministic import DeterministicPolicy
-from marl.policies.mlp import MLP
+from marl.policies.mlp import Tape
 from marl.policies.networks import build_mlp, seeded
 
 
-class Critics(nn.Module):
+class Critics(ActionCritics):
     """One critic or twins over the same view: ``[N, size]`` to ``[N, critics]``."""
 
     def __init__(self, count: int, size: int, model: ModelConfig, generator: torch.Generator) -> None:
         super().__init__()
-        self.networks = nn.ModuleList([build_mlp(size, 1, model, generator) for _ in range(count)])
+        self.each = tuple([build_mlp(size, 1, model, generator) for _ in range(count)])
+        self.networks = nn.ModuleList(self.each)
 
     def forward(self, view: Tensor) -> Tensor:
-        return torch.cat([network(view) for network in self.networks], dim=1)
+        return torch.cat([network(view) for network in self.each], dim=1)
 
-    def first(self, view: Tensor) -> Tensor:
-        """The critic that the actor climbs: ``[N]``."""
-        network = self.networks[0]
-        assert isinstance(network, MLP)
-        value: Tensor = network(view)
-        return value.squeeze(1)
+    def run(self, x: Tensor) -> tuple[Tensor, Sequence[Tape]]:
+        values, tapes = super().run(x)
+        return values.squeeze(2).t(), tapes
+
+    def pull(
+        self, tapes: Sequence[Tape], slopes: Tensor, *, inputs: bool = False, parameters: bool = True
+    ) -> Tensor | None:
+        return super().pull(tapes, slopes.t().unsqueeze(2), inputs=inputs, parameters=parameters)
 
 
 class DeterministicActorCritic(ActorCritic):
@@ -61,12 +65,15 @@ class DeterministicActorCritic(ActorCritic):
             1 + int(config.twin_q), self.view.size, spec.models[name], seeded(spec.seed, 7, place)
         ).to(actor.device)
         self.target_actor, self.target_critics = deepcopy(actor), deepcopy(self.critics)
-        self.targets = TargetNetwork(self.target_actor, actor), TargetNetwork(self.target_critics, self.critics)
         critics = self.critics.parameters()
         self.optimisers = {
             "actor": FlatOptimiser(self.actor_parameters, config.optimizer, config.lr, f"policy {name!r}"),
             "critic": FlatOptimiser(critics, config.optimizer, config.lr, f"critic of policy {name!r}"),
         }
+        self.targets = (
+            TargetNetwork(self.target_actor, actor, self.optimisers["actor"]),
+            TargetNetwork(self.target_critics, self.critics, self.optimisers["critic"]),
+        )
         self.lrs = {"actor": config.actor_lr, "critic": config.critic_lr}
         self.updates = 0
 

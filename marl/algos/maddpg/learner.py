@@ -24,13 +24,12 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
-from marl.algos.custom_loss import with_custom
 from marl.algos.joint_view import ActionFn, Actions, action_fn_of
 from marl.algos.learner import LearnerSpec
 from marl.algos.maddpg.actor_critic import DeterministicActorCritic
 from marl.algos.maddpg.config import MaddpgConfig
 from marl.algos.maddpg.losses import actor_loss, critic_loss, smoothed, td_target
-from marl.algos.off_policy import ActorCriticLearner, Numbers, Report
+from marl.algos.off_policy import ActorCriticLearner, ActorLoss, Numbers, Report
 from marl.algos.reading import Reading
 from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch
@@ -73,27 +72,28 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         self._show(ac.name, lambda: ac.view.shown(rows))
         whole = ac.transitions(rows)
         next_actions = self._next_actions(ac, whole)
-        lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
         # Each of a learner group learns from its share of the rows, whose mean counts ``weight`` in the mean over all.
         share, weight = self.learner_group.share(len(rows)), self.learner_group.weight(len(rows))
         mine = whole.part(share)
 
         target = self._target(ac, mine, {k: actions[share] for k, actions in next_actions.items()})
-        q = ac.critics(ac.view(mine.now, ac.view.played(mine)))
-        loss = critic_loss(q, target, mine.weights) * weight
-        norm = self.descend(loss, ac.optimisers["critic"], lr["critic"], clip)
-        error = (q.detach() - target[:, None]).abs().mean(dim=1)
+        seen = ac.view(mine.now, ac.view.played(mine))
+        q, tapes = ac.critics.run(seen)
+        loss, slopes = critic_loss(q, target, mine.weights)
+        lr = ac.step_sizes(self.timesteps[ac.name])["critic"]
+        norm = self.descend_by(ac.critics, tapes, slopes * weight, ac.optimisers["critic"], lr, ac.config.grad_clip)
+        error = (q - target[:, None]).abs().mean(dim=1)
         self.count_errors(ac, rows, error)
         ac.updates += 1
         self.count_update(len(rows))
         critic = {
-            "critic_loss": loss.detach(), "mean_q": q.detach().mean() * weight,
-            "mean_td_error": error.mean() * weight, "critic_grad_norm": norm / self.learner_group.size,
+            "critic_loss": loss * weight, "mean_q": q.mean() * weight, "mean_td_error": error.mean() * weight,
+            "critic_grad_norm": norm / self.learner_group.size,
         }  # fmt: skip
         if ac.updates % ac.config.policy_delay:
             return {"critic": critic}
 
-        actor = self._improve_actor(ac, mine, lr["actor"], weight)
+        actor = self._improve_actor(ac, mine, seen, weight)
         ac.move_targets(ac.config.tau)
         self.counters["num_actor_updates"] += 1
         self._count_target_update(ac.name)
@@ -118,26 +118,30 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
         next_q = ac.target_critics(ac.view(t.next, next_actions))
         return td_target(t.rewards, next_q, t.elapsed, t.terminated, ac.config.gamma)
 
-    def _improve_actor(self, ac: DeterministicActorCritic, t: Transitions, lr: float, weight: float) -> Numbers:
-        own_loss = loss = self._actor_loss(ac, t)  # reported without the custom one
-        if ac.custom_loss is not None:
-            loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(t))
-        # The critic is climbed, not changed: its own gradient is not even computed.
-        optimiser, clip = ac.optimisers["actor"], ac.config.grad_clip
-        norm = self.descend(loss * weight, optimiser, lr, clip, inputs=ac.actor_parameters)
-        return {"actor_loss": own_loss.detach() * weight, "grad_norm": norm / self.learner_group.size}
+    def _improve_actor(self, ac: DeterministicActorCritic, t: Transitions, seen: Tensor, weight: float) -> Numbers:
+        obs, index, legal = ac.view.own(t.now)
 
-    def _actor_loss(self, ac: DeterministicActorCritic, t: Transitions) -> Tensor:
-        view, actor = ac.view, ac.actor
-        obs, index, legal = view.own(t.now)
-        out = actor(obs, index)
-        if actor.columns.options:
-            mine = actor.drawn(out, legal, t.noise["gumbel"], ac.config.gumbel_temperature)
-        else:
-            mine = actor.greedy(out, legal)
+        def loss_of(outputs: Tensor) -> ActorLoss:
+            return self._actor_loss(ac, t, seen, outputs, legal)
+
+        found, norm = self.climb(ac, ac.actor.model, (obs, index), loss_of, t, weight)
+        return {"actor_loss": found.loss * weight, "grad_norm": norm / self.learner_group.size}
+
+    def _actor_loss(
+        self, ac: DeterministicActorCritic, t: Transitions, seen: Tensor, outputs: Tensor, legal: Tensor
+    ) -> ActorLoss:
+        """The loss and its slopes by the actor's outputs: ``dL/dq * dq/dx`` in the columns ``x`` of the own action, then back
+        through the drawn options and the squashed coordinates. ``seen`` is the critic's view of what was played."""
         # Of twins the first alone, as in TD3 (Fujimoto et al., 2018); the smaller of both is for targets.
-        q = ac.critics.first(view(t.now, view.with_own(t.now, view.played(t), mine)))
-        return actor_loss(q, out, ac.config.actor_reg)
+        actor, critic, temperature = ac.actor, ac.critics.each[0], ac.config.gumbel_temperature
+        mine, soft = actor.drawn(outputs, legal, t.noise.get("gumbel"), temperature)
+        q, tape = critic.run(ac.view.with_own_action(seen, t.now, mine))
+        loss, by_q, by_outputs = actor_loss(q, outputs, ac.config.actor_reg)
+        # The critic is climbed, not changed: the gradient of its parameters is not even computed.
+        by_view = critic.pull(tape, by_q, inputs=True, parameters=False)
+        assert by_view is not None
+        by_action = ac.view.by_own_action(by_view, t.now)
+        return ActorLoss(loss, actor.slopes(soft, by_action, temperature) + by_outputs)
 
     def summary(self, name: PolicyID, reports: Sequence[Report]) -> dict[str, float]:
         lr = self.actor_critics[name].step_sizes(self.timesteps[name])

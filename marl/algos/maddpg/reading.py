@@ -12,6 +12,8 @@ from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import fold_rewards
+from marl.policies.deterministic import DeterministicPolicy
+from marl.policies.mlp import MLP, pull_layers, run_layers
 
 LEFT_OUT: dict[Function, str] = {
     MaddpgLearner.summary: "metrics",
@@ -29,8 +31,10 @@ def reading(learner: type[MaddpgLearner], config: MaddpgConfig) -> Reading:
         DeterministicActorCritic.sample, Replay.sample, Replay._outcomes, *priorities,
         learner._next_actions, JointActionView.decided, *noise,
         learner._target, td_target, JointActionView.forward, JointView.forward, critic_loss,
-        learner._improve_actor, learner._actor_loss, JointActionView.with_own, Critics.first, actor_loss,
-        learner.descend, FlatOptimiser.step, STEPS[config.optimizer.type],
+        Critics.run, MLP.run, run_layers,
+        learner._improve_actor, learner.climb, learner._actor_loss, DeterministicPolicy.drawn,
+        JointActionView.with_own_action, actor_loss, JointActionView.by_own_action, DeterministicPolicy.slopes,
+        learner.descend_by, Critics.pull, MLP.pull, pull_layers, FlatOptimiser.step, STEPS[config.optimizer.type],
         DeterministicActorCritic.move_targets, TargetNetwork.move,
     ]  # fmt: skip
     return Reading(tuple(shown), LEFT_OUT)

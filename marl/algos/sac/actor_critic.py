@@ -36,7 +36,6 @@ class SoftActorCritic(ActorCritic):
         self.critics = Twins(self.view.size, self.soft.outputs, spec.models[name], spec.seed, 7, number)
         self.critics.to(actor.device)
         self.target_critics = deepcopy(self.critics).requires_grad_(False)
-        self.targets = (TargetNetwork(self.target_critics, self.critics),)
         # The logarithm is learned: alpha stays above 0 whatever the step.
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.initial_alpha), device=actor.device))
         undecayed = config.optimizer.model_copy(update={"weight_decay": 0.0})  # a decay would pull alpha towards 1
@@ -45,6 +44,7 @@ class SoftActorCritic(ActorCritic):
             "critic": FlatOptimiser(self.critics.parameters(), config.optimizer, config.lr, f"critics of {name!r}"),
             "alpha": FlatOptimiser([self.log_alpha], undecayed, config.lr, f"temperature of {name!r}"),
         }
+        self.targets = (TargetNetwork(self.target_critics, self.critics, self.optimisers["critic"]),)
         self.lrs = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
 
     @property

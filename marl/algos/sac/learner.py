@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from marl.algos.config import LearnerConfig
-from marl.algos.custom_loss import with_custom
 from marl.algos.joint_view import ActionFn, action_fn_of
 from marl.algos.learner import LearnerSpec
 from marl.algos.off_policy import ActorCriticLearner, Numbers, Report
@@ -31,11 +30,10 @@ from marl.algos.reading import Reading
 from marl.algos.sac.actor_critic import SoftActorCritic
 from marl.algos.sac.config import SacConfig
 from marl.algos.sac.losses import critic_loss, temperature_loss
-from marl.algos.sac.values import Moment
+from marl.algos.sac.values import Moment, SoftLoss
 from marl.algos.transitions import JointObs, Transitions
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array, PolicyID
-from marl.errors import TrainingError
 
 
 class SacLearner(ActorCriticLearner[SoftActorCritic]):
@@ -71,32 +69,12 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         before, after = self._moment(ac, whole.now), self._moment(ac, whole.next)
         share, weight = self.learner_group.share(len(rows)), self.learner_group.weight(len(rows))
         mine, before, after = whole.part(share), before.part(share), after.part(share)
-        lr, clip = ac.step_sizes(self.timesteps[ac.name]), ac.config.grad_clip
 
         target = self._target(ac, mine, after)
-        q = ac.soft.chosen(ac.critics, mine)
-        loss = self._finite(ac, "critic", critic_loss(q, target, mine.weights) * weight)
-        norm = self.descend(loss, ac.optimisers["critic"], lr["critic"], clip)
-        errors = (q.detach() - target).abs().mean(0)
+        critic, errors = self._improve_critics(ac, mine, target, weight)
         self.count_errors(ac, rows, errors)
-        critic = {
-            "critic_loss": loss.detach(), "critic_grad_norm": norm * weight, "mean_q": q.detach().mean() * weight,
-            "mean_td_error": errors.mean() * weight,
-        }  # fmt: skip
-
-        value, entropy = ac.soft(ac.critics, before, ac.alpha)  # by the critics as they are after their step
-        own_loss = loss = -value.mean()
-        if ac.custom_loss is not None:
-            loss = with_custom(ac.custom_loss, loss, ac.view.columns_of_loss(mine))
-        loss = self._finite(ac, "actor", loss * weight)
-        # The critics are climbed, not changed: their own gradient is not even computed.
-        norm = self.descend(loss, ac.optimisers["actor"], lr["actor"], clip, inputs=ac.actor_parameters)
-        actor = {
-            "actor_loss": own_loss.detach() * weight, "grad_norm": norm * weight,
-            "entropy": entropy.detach().mean() * weight, "cur_lr": torch.tensor(lr["actor"] * weight),
-        }  # fmt: skip
-
-        alpha = self._improve_temperature(ac, mine, entropy.detach(), lr["alpha"], weight)
+        actor, entropy = self._improve_actor(ac, mine, before, weight)  # by the critics as they are after their step
+        alpha = self._improve_temperature(ac, mine, entropy, weight)
         ac.move_targets(ac.config.tau)
         self._count_target_update(ac.name)
         self.count_update(len(rows))
@@ -114,23 +92,49 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         value, _ = ac.soft(ac.target_critics, after, ac.alpha)
         return td_target(t.rewards, value, t.elapsed, t.terminated, ac.config.gamma)
 
-    def _improve_temperature(
-        self, ac: SoftActorCritic, t: Transitions, entropy: Tensor, lr: float, weight: float
-    ) -> Numbers:
-        wanted = ac.soft.target_entropy(t.now, ac.config)
-        if lr > 0:  # alpha_lr 0: the temperature is fixed, and its optimiser has nothing to remember
-            loss = temperature_loss(ac.log_alpha, entropy, wanted) * weight
-            self.descend(loss, ac.optimisers["alpha"], lr, None)
-        return {"alpha": ac.alpha * weight, "target_entropy": wanted.mean() * weight}
+    def _improve_critics(
+        self, ac: SoftActorCritic, t: Transitions, target: Tensor, weight: float
+    ) -> tuple[Numbers, Tensor]:
+        """One step of both critics; returns numbers to report and the critics' error per row."""
+        values, tapes = ac.critics.run(ac.soft.seen(t))
+        q = ac.soft.pick(values, t)
+        loss, slopes = critic_loss(q, target, t.weights)
+        self.check_loss(ac, "critic", loss)
+        lr, by_values = ac.step_sizes(self.timesteps[ac.name])["critic"], ac.soft.spread(slopes * weight, t)
+        norm = self.descend_by(ac.critics, tapes, by_values, ac.optimisers["critic"], lr, ac.config.grad_clip)
+        errors = (q - target).abs().mean(0)
+        numbers = {
+            "critic_loss": loss * weight, "critic_grad_norm": norm * weight, "mean_q": q.mean() * weight,
+            "mean_td_error": errors.mean() * weight,
+        }  # fmt: skip
+        return numbers, errors
 
-    def _finite(self, ac: SoftActorCritic, part: str, loss: Tensor) -> Tensor:
-        if not torch.isfinite(loss):
-            raise TrainingError(
-                f"the {part} loss of policy {ac.name!r} became {float(loss.detach())} after "
-                f"{self.counters['num_updates']} updates. Usual remedies: a smaller lr, a grad_clip, and a look at the "
-                "env's rewards and observations."
-            )
-        return loss
+    def _improve_actor(
+        self, ac: SoftActorCritic, t: Transitions, before: Moment, weight: float
+    ) -> tuple[Numbers, Tensor]:
+        """One step of the actor up its soft value; returns numbers to report and the entropy per row."""
+
+        def loss_of(params: Tensor) -> SoftLoss:
+            found = ac.soft.loss(ac.critics, before, params, ac.alpha)
+            self.check_loss(ac, "actor", found.loss)
+            return found
+
+        found, norm = self.climb(ac, ac.actor, ac.view.own(t.now), loss_of, t, weight)
+        lr = ac.step_sizes(self.timesteps[ac.name])["actor"]
+        numbers = {
+            "actor_loss": found.loss * weight, "grad_norm": norm * weight, "entropy": found.entropy.mean() * weight,
+            "cur_lr": torch.tensor(lr * weight),
+        }  # fmt: skip
+        return numbers, found.entropy
+
+    def _improve_temperature(self, ac: SoftActorCritic, t: Transitions, entropy: Tensor, weight: float) -> Numbers:
+        wanted = ac.soft.target_entropy(t.now, ac.config)
+        lr, optimiser = ac.step_sizes(self.timesteps[ac.name])["alpha"], ac.optimisers["alpha"]
+        if lr > 0:  # alpha_lr 0: the temperature is fixed, and its optimiser has nothing to remember
+            _, slope = temperature_loss(ac.log_alpha, entropy, wanted)
+            optimiser.grad.fill_(slope * weight)
+            optimiser.step(None, lr, self.learner_group)
+        return {"alpha": ac.alpha * weight, "target_entropy": wanted.mean() * weight}
 
     @torch.no_grad()
     def value_function(self, policy: PolicyID, batch: MultiAgentBatch) -> Array:

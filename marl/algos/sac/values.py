@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from marl.algos.critics import ActionCritics
 from marl.algos.joint_view import Actions, JointActionView
+from marl.algos.off_policy import ActorLoss
 from marl.algos.sac.config import SacConfig
-from marl.algos.sac.losses import expected_soft_value, soft_value
+from marl.algos.sac.losses import expected_soft_value, smallest, soft_value
 from marl.algos.transitions import JointObs, Transitions
 from marl.policies.config import ModelConfig
-from marl.policies.distributions import Categorical
+from marl.policies.distributions import Categorical, log_softmax
 from marl.policies.networks import build_mlp, seeded
 from marl.policies.squashed import SquashedGaussian, SquashedPolicy
 
@@ -33,20 +35,30 @@ class Moment:
 
     def part(self, index: slice) -> Moment:
         """The same of some rows."""
+        if index == slice(0, len(self.joint)):
+            return self
         others = {k: actions[index] for k, actions in self.others.items()}
         return Moment(self.joint.part(index), others, self.noise[index])
 
 
-class Twins(nn.Module):
+class Twins(ActionCritics):
     """Two critics of the same inputs: the smaller value is used wherever an overestimate would be believed."""
 
     def __init__(self, inputs: int, outputs: int, model: ModelConfig, *seeds: int) -> None:
         super().__init__()
-        self.nets = nn.ModuleList(build_mlp(inputs, outputs, model, seeded(*seeds, i)) for i in range(2))
+        self.each = tuple([build_mlp(inputs, outputs, model, seeded(*seeds, i)) for i in range(2)])
+        self.nets = nn.ModuleList(self.each)
 
     def forward(self, x: Tensor) -> Tensor:
         """``[2, N, outputs]``."""
-        return torch.stack([net(x) for net in self.nets])
+        return torch.stack([net(x) for net in self.each])
+
+
+@dataclass(frozen=True)
+class SoftLoss(ActorLoss):
+    """Minus the mean soft value of what a policy does, and the entropy ``[N]`` that is counted in it."""
+
+    entropy: Tensor
 
 
 class SoftValues(ABC):
@@ -58,13 +70,31 @@ class SoftValues(ABC):
     def __init__(self, policy: SquashedPolicy, view: JointActionView) -> None:
         self.policy, self.view = policy, view
 
-    @abstractmethod
+    def seen(self, transitions: Transitions) -> Tensor:
+        """What critics look at to value what was done."""
+        view: Tensor = self.view(transitions.now, self.view.played(transitions))
+        return view
+
     def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
         """``[2, N]``: values of what was done."""
+        values: Tensor = critics(self.seen(transitions))
+        return self.pick(values, transitions)
+
+    @abstractmethod
+    def pick(self, values: Tensor, transitions: Transitions) -> Tensor:
+        """Of all that critics gave ``[2, N, outputs]`` the values of what was done ``[2, N]``."""
+
+    @abstractmethod
+    def spread(self, slopes: Tensor, transitions: Transitions) -> Tensor:
+        """The other way: d loss / d all values, by d loss / d those of what was done."""
 
     @abstractmethod
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """The policy's soft value and its entropy, ``[N]`` each; differentiable in the policy."""
+
+    @abstractmethod
+    def loss(self, critics: ActionCritics, moment: Moment, params: Tensor, alpha: Tensor) -> SoftLoss:
+        """Of a policy with these ``params``: what its actor minimises, and the slopes by ``params``."""
 
     @abstractmethod
     def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
@@ -80,16 +110,33 @@ class DrawnValues(SoftValues):
         super().__init__(policy, view)
         self.gaussian, self.noise_width = gaussian, gaussian.width
 
-    def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
-        values: Tensor = critics(self.view(transitions.now, self.view.played(transitions)))
+    def pick(self, values: Tensor, transitions: Transitions) -> Tensor:
+        del transitions  # there is one value, that of what was done
         return values.squeeze(2)
+
+    def spread(self, slopes: Tensor, transitions: Transitions) -> Tensor:
+        del transitions
+        return slopes.unsqueeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
         params = self.policy(*self.view.own(moment.joint))
         mine, logp = self.gaussian.draw(params, moment.noise)
-        actions = self.view.with_own(moment.joint, moment.others, mine)
-        values = critics(self.view(moment.joint, actions)).squeeze(2)
+        values = critics(self._seen(moment, mine)).squeeze(2)
         return soft_value(values, logp, alpha), -logp
+
+    def loss(self, critics: ActionCritics, moment: Moment, params: Tensor, alpha: Tensor) -> SoftLoss:
+        """``mean(alpha * logp - min_i Q_i)``; the critics' own slopes by the drawn action, then those of drawing it."""
+        mine, logp = self.gaussian.draw(params, moment.noise)
+        values, tapes = critics.run(self._seen(moment, mine))
+        # The critics are climbed, not changed: the gradient of their parameters is not even computed.
+        by_view = critics.pull(tapes, smallest(values) * (-1 / len(mine)), inputs=True, parameters=False)
+        assert by_view is not None
+        by_mine = self.view.by_own_action(by_view, moment.joint)
+        slopes = self.gaussian.slopes(params, moment.noise, mine, by_mine, alpha / len(mine))
+        return SoftLoss(-soft_value(values.squeeze(2), logp, alpha).mean(), slopes, -logp)
+
+    def _seen(self, moment: Moment, mine: Tensor) -> Tensor:
+        return self.view.with_own_action(self.view(moment.joint, moment.others), moment.joint, mine)
 
     def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
         del joint
@@ -107,21 +154,36 @@ class SummedValues(SoftValues):
         super().__init__(policy, view)
         self.outputs = categorical.size
 
-    def chosen(self, critics: nn.Module, transitions: Transitions) -> Tensor:
+    def seen(self, transitions: Transitions) -> Tensor:
+        return self._blank(transitions.now, self.view.played(transitions))
+
+    def pick(self, values: Tensor, transitions: Transitions) -> Tensor:
+        return values.gather(2, self._done(transitions)).squeeze(2)
+
+    def spread(self, slopes: Tensor, transitions: Transitions) -> Tensor:
+        nothing = slopes.new_zeros(*slopes.shape, self.outputs)
+        return nothing.scatter_(2, self._done(transitions), slopes.unsqueeze(2))
+
+    def _done(self, transitions: Transitions) -> Tensor:
+        """``[2, N, 1]``: the own actions, for both critics."""
         done = self.view.of_own(transitions.now, transitions.actions[self.view.visible.k])
-        values = self._all_values(critics, transitions.now, self.view.played(transitions))
-        return values.gather(2, done.expand(2, -1)[:, :, None]).squeeze(2)
+        return done.expand(2, -1).unsqueeze(2)
 
     def __call__(self, critics: nn.Module, moment: Moment, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        logs = self.policy(*self.view.own(moment.joint)).log_softmax(1)
-        values = self._all_values(critics, moment.joint, moment.others)
-        return expected_soft_value(values, logs, alpha), -(logs.exp() * logs).sum(1)
+        logs = log_softmax(self.policy(*self.view.own(moment.joint)))
+        values = critics(self._blank(moment.joint, moment.others))
+        return expected_soft_value(values, logs, alpha)[0], -(logs.exp() * logs).sum(1)
 
-    def _all_values(self, critics: nn.Module, joint: JointObs, actions: Actions) -> Tensor:
-        """``[2, N, actions]``; the own action is blanked out, as the critics give a value for each of them."""
+    def loss(self, critics: ActionCritics, moment: Moment, params: Tensor, alpha: Tensor) -> SoftLoss:
+        logs = log_softmax(params)
+        values, _ = critics.run(self._blank(moment.joint, moment.others))
+        value, slopes = expected_soft_value(values, logs, alpha)
+        return SoftLoss(-value.mean(), slopes * (-1 / len(params)), -(logs.exp() * logs).sum(1))
+
+    def _blank(self, joint: JointObs, actions: Actions) -> Tensor:
+        """What critics look at; the own action is blanked out, as they give a value for each of them."""
         blank = torch.zeros(len(joint), self.outputs, device=self.view.device)
-        values: Tensor = critics(self.view(joint, self.view.with_own(joint, actions, blank)))
-        return values
+        return self.view.with_own_action(self.view(joint, actions), joint, blank)
 
     def target_entropy(self, joint: JointObs, config: SacConfig) -> Tensor:
         if config.target_entropy != "auto":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from marl.envs.adapters.card_scenes import card_scene
 from marl.envs.adapters.envelopes import has_mask
 from marl.envs.adapters.masks import beside_mask, with_mask
 from marl.envs.adapters.pettingzoo_episode import STALE
+from marl.envs.adapters.pettingzoo_rounds import looks_twice, play_round
 from marl.envs.adapters.pettingzoo_spaces import blank
 from marl.envs.base import Action, Info, MultiAgentEnv, Obs, StepResult
 from marl.envs.chance import hand_on_chance, lists_chance, nothing_random
@@ -136,6 +138,12 @@ class PettingZooEnv(MultiAgentEnv):
 class PettingZooParallelEnv(PettingZooEnv):
     """A PettingZoo ``ParallelEnv``: everybody acts at once."""
 
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._play: Callable[[dict[AgentID, Action]], Any] = env.step
+        if looks_twice(env):
+            self._play = partial(play_round, env)
+
     def _first_infos(self) -> Mapping[AgentID, Info]:
         infos: Mapping[AgentID, Info] = self.env.reset(seed=0)[1]
         return infos
@@ -151,7 +159,7 @@ class PettingZooParallelEnv(PettingZooEnv):
         if len(actions) < len(self.env.agents):  # seldom: only where some agents are not asked
             actions = self._completed(actions)
         try:
-            obs, rewards, terminated, truncated, infos = self.env.step(actions)
+            obs, rewards, terminated, truncated, infos = self._play(actions)
         except KeyError as error:
             self._explain_latecomer(error, actions)
             raise

@@ -31,6 +31,7 @@ from marl.config import Config
 from marl.data.task import AgentType, AnySpace, Array, Bools, Floats, Ints, number_seats
 from marl.envs.adapters.optional import need, undrawable
 from marl.envs.adapters.permits import check_places
+from marl.envs.adapters.vmas_shortcuts import Shortcuts, can_shorten, flat
 from marl.envs.adapters.vmas_state import Memory
 from marl.envs.batched import BatchedEnv, State, StepOutput
 from marl.envs.vector.env_errors import guarded
@@ -65,6 +66,13 @@ class VmasConfig(Config):
         description="Where all copies start at once, let VMAS draw all starts in one call from the first copy's seed: faster "
         "with many copies, but the other copies' own seeds do not count then.",
     )
+    plain: bool = Field(
+        False, description="Call VMAS's own step and physics instead of marl's shortcuts: the same numbers, but slower."
+    )
+
+
+OWN_KEYS = {"reset_together", "plain"}
+"""Keys of ``VmasConfig`` that are not VMAS's."""
 
 
 @cache
@@ -96,6 +104,7 @@ class VmasEnv(BatchedEnv):
             keys[key] = value
         self.config = VmasConfig(**own)
         self._luck: list[Any] = _first_generators()
+        self._seeded: int | None = None  # what the generators of numpy and Python still have to be seeded with
         self._where = f"env {self.name!r}, worker {getattr(env_config, 'worker_index', 0)}"
         with self._own_luck():
             self.env = self._make(scenario_keys)
@@ -106,6 +115,11 @@ class VmasEnv(BatchedEnv):
             self._agent_of.append([order[name] for name in kind.agents])
         self._by_seat = list(chain.from_iterable(self._agent_of))
         self._obs = [np.zeros((num_envs, kind.size, kind.obs_width), np.float32) for kind in self.kinds]
+        self._no_masks = [np.ones((num_envs, kind.size, 0), bool) for kind in self.kinds]
+        self._no_state = np.zeros((num_envs, 0), np.float32)
+        self._shortcuts: Shortcuts | None = None
+        if not self.config.plain and can_shorten(self.env):
+            self._shortcuts = Shortcuts(self.env, self.scenario)
         self._memory = Memory(self.env.scenario, self.env.device)
 
     def _make(self, scenario_keys: Mapping[str, Any]) -> Any:
@@ -122,7 +136,7 @@ class VmasEnv(BatchedEnv):
                     num_envs=self.num_envs,
                     seed=0,
                     terminated_truncated=True,
-                    **self.config.model_dump(exclude={"reset_together"}),
+                    **self.config.model_dump(exclude=OWN_KEYS),
                     **scenario_keys,
                 )
             except Warning as unused:
@@ -138,7 +152,7 @@ class VmasEnv(BatchedEnv):
         teams: dict[tuple[int, str], list[str]] = {}
         found: dict[tuple[int, str], tuple[AnySpace, AnySpace]] = {}
         for agent, sight, action in zip(self.env.agents, seen, self.env.action_space, strict=True):
-            width = _flat(sight, self.num_envs).shape[1]
+            width = flat(sight, self.num_envs).shape[1]
             key = (width, repr(action))  # spaces of the old gym package cannot be hashed
             teams.setdefault(key, []).append(agent.name)
             found[key] = (spaces.Box(-np.inf, np.inf, (width,), np.float32), _action_space(action))
@@ -151,21 +165,42 @@ class VmasEnv(BatchedEnv):
     # -- the array API ---------------------------------------------------------------------------------------------
 
     def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
-        with self._own_luck():
-            if len(env_ids) == self.num_envs:
-                self.env.reset(seed=int(seeds[0]) % 2**32, return_observations=False)  # also what all copies share
-            if len(env_ids) < self.num_envs or not self.config.reset_together:
-                for env_id, seed in zip(env_ids.tolist(), seeds.tolist(), strict=True):
-                    self.env.seed(seed % 2**32)
-                    self.env.reset_at(env_id, return_observations=False)
-            (seen,) = self.env.get_from_scenario(
-                get_observations=True, get_rewards=False, get_infos=False, get_dones=False
-            )
-        for shown, column in zip(self._obs, self._columns(seen), strict=True):
+        wanted = [seed % 2**32 for seed in seeds.tolist()]
+        if len(env_ids) == self.num_envs:
+            with self._own_luck():
+                self.env.reset(seed=wanted[0], return_observations=False)  # also what all copies share
+        if len(env_ids) < self.num_envs or not self.config.reset_together:
+            self._restart(env_ids.tolist(), wanted)
+        for shown, column in zip(self._obs, self._observe(), strict=True):
             shown[env_ids] = column[env_ids]  # the others keep what they saw: an observation may be noisy
         return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
 
+    def _restart(self, env_ids: list[int], seeds: list[int]) -> None:
+        """A new episode in some copies, each from its own seed."""
+        if self._shortcuts is not None:
+            with self._shortcuts.luck(self._luck):
+                self._shortcuts.restart(env_ids, seeds)
+            if not self._shortcuts.all_generators:
+                self._seeded = seeds[-1]
+            return
+        with self._own_luck():
+            for env_id, seed in zip(env_ids, seeds, strict=True):
+                self.env.seed(seed)
+                self.env.reset_at(env_id, return_observations=False)
+
+    def _observe(self) -> list[Array]:
+        if self._shortcuts is not None:
+            with self._shortcuts.luck(self._luck):
+                return self._shortcuts.observations(self._agent_of, self.kinds)
+        with self._own_luck():
+            (seen,) = self.env.get_from_scenario(
+                get_observations=True, get_rewards=False, get_infos=False, get_dones=False
+            )
+        return self._columns(seen)
+
     def step(self, actions: Sequence[Array]) -> StepOutput:
+        if self._shortcuts is not None:
+            return self._quick_step(self._shortcuts, actions)
         by_agent: list[Any] = [None] * len(self._by_seat)
         for column, numbers in zip(actions, self._agent_of, strict=True):
             tensor = torch.as_tensor(column, device=self.env.device)
@@ -178,10 +213,22 @@ class VmasEnv(BatchedEnv):
         paid = torch.stack([rewards[i] for i in self._by_seat], dim=1).reshape(self.num_envs, -1)
         return self._frame(_numpy(paid).astype(np.float32, copy=False), _numpy(terminated), _numpy(truncated))
 
+    def _quick_step(self, shortcuts: Shortcuts, actions: Sequence[Array]) -> StepOutput:
+        by_agent: list[Any] = [None] * len(self._by_seat)
+        for column, numbers in zip(actions, self._agent_of, strict=True):
+            for i, number in enumerate(numbers):
+                by_agent[number] = column[:, i]
+        with shortcuts.luck(self._luck):
+            # In VMAS's order: a scenario may work something out for its rewards that its observations show.
+            rewards = guarded(lambda: shortcuts.play(by_agent, self._by_seat), "step", lambda: self._where)
+            self._obs = shortcuts.observations(self._agent_of, self.kinds)
+            terminated, truncated = shortcuts.env._done()
+        return self._frame(rewards, terminated.numpy(), truncated.numpy())
+
     def _columns(self, seen: Sequence[Any]) -> list[Array]:
         columns: list[Array] = []
         for numbers in self._agent_of:
-            views = [_flat(seen[i], self.num_envs) for i in numbers]
+            views = [flat(seen[i], self.num_envs) for i in numbers]
             columns.append(_numpy(torch.stack(views, dim=1)))
         return columns
 
@@ -194,13 +241,12 @@ class VmasEnv(BatchedEnv):
         if truncated is not None:
             cut = (nobody | truncated[:, None]) & ~ends  # both at once: terminated wins, nothing is bootstrapped
         over: Bools = np.any(ends | cut, axis=1)
-        legal = [np.ones((self.num_envs, kind.size, 0), bool) for kind in self.kinds]
-        state = np.zeros((self.num_envs, 0), np.float32)
-        return StepOutput(self._obs, legal, ~(ends | cut), state, rewards, ends, cut, over, nobody)
+        return StepOutput(self._obs, self._no_masks, ~(ends | cut), self._no_state, rewards, ends, cut, over, nobody)
 
     # -- state and randomness --------------------------------------------------------------------------------------
 
     def get_state(self) -> State:
+        self._settle_luck()
         twister = self._luck[1]
         return {
             "memory": self._memory.save(),
@@ -225,16 +271,25 @@ class VmasEnv(BatchedEnv):
             ("MT19937", np.array(keys, np.uint32), int(place), int(has_gauss), gauss),
             (version, tuple(np.asarray(luck["python"][0]).tolist()), luck["python"][1]),
         ]
+        self._seeded = None
         return self._frame(np.zeros((self.num_envs, len(self._by_seat)), np.float32))
 
     def reseed(self, seeds: Ints) -> bool:
         """All copies draw from the same generators, so the seed of the first one stands for all."""
         self._luck = _first_generators(int(seeds[0]) % 2**32)
+        self._seeded = None
         return True
+
+    def _settle_luck(self) -> None:
+        """Seed the generators that the scenario does not draw from, as VMAS would have done at the last reset."""
+        if self._seeded is not None:
+            self._luck[1:] = _first_generators(self._seeded)[1:]
+            self._seeded = None
 
     @contextmanager
     def _own_luck(self) -> Iterator[None]:
         """VMAS draws from this env's generators within the block. It leaves those of everybody else as they were."""
+        self._settle_luck()
         shared = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
         shared[:] = self._luck
         try:
@@ -258,14 +313,6 @@ class VmasEnv(BatchedEnv):
 def _numpy(tensor: torch.Tensor) -> Array:
     array: Array = tensor.detach().cpu().numpy()
     return array
-
-
-def _flat(seen: Any, num_envs: int) -> torch.Tensor:
-    """One agent's observations of all copies, ``[E, obs_width]``; the parts of a dict one after the other."""
-    if isinstance(seen, dict):
-        return torch.cat([_flat(part, num_envs) for part in seen.values()], dim=1)
-    rows: torch.Tensor = seen.reshape(num_envs, -1).float()
-    return rows
 
 
 def _action_space(space: Any) -> AnySpace:

@@ -55,7 +55,7 @@ class EnvCheck:
         try:
             flags = (frame.present, frame.terminated, frame.truncated, frame.blind, frame.over)
             arrays = (*flags, frame.rewards, frame.state, *frame.obs, *frame.legal)
-            shapes: object = [(array.shape, array.dtype) for array in arrays]
+            shapes: object = ([array.shape for array in arrays], [column.dtype for column in frame.obs])
         except AttributeError:
             shapes = None  # something is no array, or the frame no frame
         if shapes is None or shapes != self._shapes:  # those of the frame before were right
@@ -102,14 +102,23 @@ class EnvCheck:
     def _look_at_all_numbers(self, batch: MultiAgentBatch, new: slice) -> None:
         if not finite(batch.rewards[new]):
             self._refuse_reward(batch, batch.rewards[new])
+        # What a step shows is the view before the next one, unless episodes begin: only these rows are to be looked at twice.
+        first = (batch.t[new] == 0).any(axis=1)
+        first[:1] = True
         for k in range(len(self.env.kinds)):
-            for later, shown in enumerate((batch.obs[k][new], batch.new_obs[k][new])):
-                bad = self._unusable(k, shown)
-                if bad is not None:
-                    self._refuse_obs(batch, k, shown, bad, later)
-        for later, state in enumerate((batch.state[new], batch.new_state[new])):
+            self._look_at_obs(batch, k, batch.new_obs[k][new], 1)
+            if self._unusable(k, batch.obs[k][new][first]) is not None:
+                self._look_at_obs(batch, k, batch.obs[k][new], 0)
+        if not batch.task.state_size:
+            return
+        for later, state in enumerate((batch.state[new][first], batch.new_state[new])):
             if not finite(state):
-                self._refuse_state(batch, state, later)
+                self._refuse_state(batch, batch.new_state[new] if later else batch.state[new], later)
+
+    def _look_at_obs(self, batch: MultiAgentBatch, k: int, shown: Array, later: int) -> None:
+        bad = self._unusable(k, shown)
+        if bad is not None:
+            self._refuse_obs(batch, k, shown, bad, later)
 
     def _refuse_reward(self, batch: MultiAgentBatch, rewards: Array) -> None:
         row, env_id, seat = _first(~np.isfinite(rewards))

@@ -38,6 +38,7 @@ class PopulationRounds(Extension):
             fresh = population.end_round(trainer.workers, trainer.timesteps_total)
             if fresh:
                 begin_anew(trainer, population, fresh)
+            trainer.workers.drop_ahead()  # others played it
             trainer.workers.sync_weights()
         trainer.store.write_population(population)
 

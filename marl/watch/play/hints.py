@@ -11,7 +11,7 @@ from marl.data.task import AgentID, Array
 from marl.errors import CheckpointError, ConfigError
 from marl.play.opinions import opinion_now
 from marl.play.trace import as_env_takes, plain
-from marl.rollout.env_runner import Actions
+from marl.rollout.deciding import Actions
 from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.serve.refused import Refused
 from marl.watch.play.seating import has_opinions

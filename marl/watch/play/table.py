@@ -19,7 +19,7 @@ from marl.envs.branching import action_names
 from marl.envs.vector.episode_log import LONGEST_REPLAY, fingerprint
 from marl.play.episode import force
 from marl.play.return_summary import returns_by_agent
-from marl.rollout.env_runner import Actions
+from marl.rollout.deciding import Actions
 from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.watch.play.moves import read_move
 from marl.watch.play.seating import Seating

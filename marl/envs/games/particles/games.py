@@ -116,7 +116,7 @@ class ParticleGames(NativeEnv):
     def _moves(self, actions: Array) -> Doubles:
         """Directions ``[2, n, E]`` of moves ``[E, n]`` or, continuous, ``[E, n, 5]``."""
         if not self.config.continuous_actions:
-            return DIRECTIONS[:, actions.T]
+            return DIRECTIONS.take(np.ascontiguousarray(actions.T), axis=1)  # several times faster than by an index
         share = np.clip(actions, 0, 1).T  # [5, n, E]
         directions: Doubles = np.subtract(share[2::2], share[1::2]).astype(np.float64)
         return directions
