@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -13,7 +12,7 @@ import typer
 
 from marl.cli.guard import guarded, keep_traceback
 from marl.cli.joyrl import played_instead
-from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words
+from marl.cli.last_words import after_failure, can_go_on, closing_lines, prepare_last_words, stopped_at_the_end
 from marl.cli.options import (
     Allow,
     AsJson,
@@ -29,6 +28,7 @@ from marl.cli.options import (
     Seed,
     Seeds,
     Sets,
+    Stacked,
     StopIters,
     StopReward,
     StopTimesteps,
@@ -47,8 +47,6 @@ from marl.trust import Trust, under, words_of
 if TYPE_CHECKING:
     from marl.runs.saved import SavedRun
 
-log = logging.getLogger(__name__)
-
 Resume = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
@@ -66,6 +64,7 @@ def run(
     num_cpus: NumCpus = None,
     seed: Seed = None,
     seeds: Seeds = None,
+    stacked: Stacked = False,
     stop_iters: StopIters = None,
     stop_timesteps: StopTimesteps = None,
     stop_reward: StopReward = None,
@@ -80,22 +79,27 @@ def run(
 ) -> None:
     """Run a scenario until its stop condition; Ctrl-C saves a checkpoint and says how to go on.
 
-    Of FILE, --config, --set and the options for single keys, the later ones win. Exit codes: 0 when the run ended in the
-    regular way, 1 with --as-test when the goal was missed, or when Ray died or disk or memory ran out and the run can go
-    on, 2 for bad input, 130 after Ctrl-C. The last line printed is `results: DIR`.
+    Of FILE, --config, --set and the options for single keys, the later ones win. With --stacked the same command goes on
+    with seeds that were stopped. Exit codes: 0 when the run ended in the regular way, 1 with --as-test when the goal was
+    missed, or when Ray died or disk or memory ran out and the run can go on, 2 for bad input, 130 after Ctrl-C. The last
+    line printed is `results: DIR`.
     """
     if file is None and resume is None:
         raise ConfigError("give a scenario file, or --resume RUN to go on with an earlier run. Try: marl list")
     of_training = {
         "--config": config, "--set": sets, "--local-dir": local_dir, "--num-workers": num_workers, "--seed": seed,
-        "--seeds": seeds, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps, "--stop-reward": stop_reward,
-        "--resume": resume, "--as-test": as_test, "--quiet": quiet,
+        "--seeds": seeds, "--stacked": stacked, "--stop-iters": stop_iters, "--stop-timesteps": stop_timesteps,
+        "--stop-reward": stop_reward, "--resume": resume, "--as-test": as_test, "--quiet": quiet,
     }  # fmt: skip
     if played_instead(file, of_training, allow, as_json):
         return
     one_of({"--seed": seed, "--seeds": seeds})
     if resume is not None and seeds is not None:
         raise ConfigError("--resume goes on with one run, so it cannot be given with --seeds.")
+    if stacked and seeds is None:
+        raise ConfigError(
+            "--stacked trains several seeds in one process, but none are given. Add --seeds, such as 0..9."
+        )
     output, more = output_of(as_json, quiet), read_json(config)
     saved = _opened(resume)  # once, as every file is compared with its hash
     options = given(
@@ -110,6 +114,8 @@ def run(
     if file is None:  # the scenario comes from the checkpoint, which may be a stranger's
         trust = Trust(frozenset(allow or []), _words_typed(sets, more))
     raw = raw_scenario(file, saved, sets, more, options)  # once: reading it may say something
+    if stacked:
+        raise typer.Exit(_all_at_once(raw, parse_seeds(str(seeds)), stops, local_dir, as_test, output))
     codes = []
     for index, one_seed in enumerate(_seeds_of(seeds)):
         code = execute({**raw, **given(seed=one_seed)}, stops, local_dir, folder, as_test, trust, index, output)
@@ -201,6 +207,15 @@ def execute(
     output: Output = Output.TABLE,
 ) -> int:
     """One run from start to end; gives the exit code. ``trust``: in the checkpoint that the scenario comes from."""
+    where = str(resume)
+    if trust is None:
+        where = str(raw.get("name", "config"))
+    with under(trust):
+        return _train(_composed(raw, stops, as_test, where), local_dir, resume, as_test, index, output)
+
+
+def _composed(raw: Mapping[str, Any], stops: Mapping[str, float], as_test: bool, where: str) -> Any:
+    """The scenario with what the options of the command add to it."""
     from marl.scenario.load import compose
 
     keys = dict(raw)
@@ -211,11 +226,25 @@ def execute(
         if "episode_reward_mean" not in stops:
             raise ConfigError("--as-test needs a goal: in the scenario, or by --stop-reward.")
         keys["goal"] = {"episode_reward_mean": stops["episode_reward_mean"]}
-    where = str(resume)
-    if trust is None:
-        where = str(raw.get("name", "config"))
-    with under(trust):
-        return _train(compose(keys, where), local_dir, resume, as_test, index, output)
+    return compose(keys, where)
+
+
+def _all_at_once(
+    raw: Mapping[str, Any],
+    seeds: Sequence[int],
+    stops: Mapping[str, float],
+    local_dir: Path | None,
+    as_test: bool,
+    output: Output,
+) -> int:
+    """All seeds in this process (``--stacked``); gives the exit code."""
+    from marl.cli.stacked import train_together
+
+    where = str(raw.get("name", "config"))
+    scenarios = []
+    for seed in seeds:
+        scenarios.append(_composed({**raw, "seed": seed, "stacked": True}, stops, as_test, where))
+    return train_together(scenarios, local_dir, as_test, output)
 
 
 def _train(
@@ -228,7 +257,7 @@ def _train(
         check_unlocked(folder.parent.parent)  # before anything is started
     with _displayed(output) as display:
         trainer = Trainer(scenario=scenario, fresh=folder is None)
-        with _stopped_at_the_end(trainer):
+        with stopped_at_the_end(trainer):
             try:
                 if scenario.num_workers:
                     display.note(f"starting Ray and {scenario.num_workers} workers ...")
@@ -288,21 +317,6 @@ def _open(trainer: Any, folder: Path | None, local_dir: Path | None, index: int)
 def _goes_on_there(folder: Path, local_dir: Path | None) -> bool:
     """Whether a resumed run goes on in the run directory of its checkpoint."""
     return folder.parent.name == "checkpoints" and local_dir is None
-
-
-@contextmanager
-def _stopped_at_the_end(trainer: Any) -> Iterator[None]:
-    """Workers and files are freed, whatever happens; what goes wrong meanwhile does not hide what went wrong before."""
-    try:
-        yield
-    except BaseException as first:
-        try:
-            trainer.stop()
-        except Exception as error:
-            if str(error) != str(first):
-                log.warning("while the run was being ended: %s: %s", type(error).__name__, error)
-        raise
-    trainer.stop()
 
 
 @contextmanager

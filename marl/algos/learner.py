@@ -52,6 +52,8 @@ class Learner(ABC):
 
     shares_minibatches: bool = False
     """Whether it computes only its learner group's share of each minibatch, so that ``num_learners`` may be more than 1."""
+    stacks: bool = False
+    """Whether it hands its gradient steps to ``together.update``, so that many seeds learn in one go (``--stacked``)."""
 
     def __init__(self, policies: Mapping[PolicyID, Policy], seed: int) -> None:
         self.policies = dict(policies)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from marl.failures import machine_failure
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stopped_at_the_end(trainer: Any) -> Iterator[None]:
+    """Workers and files are freed, whatever happens; what goes wrong meanwhile does not hide what went wrong before."""
+    try:
+        yield
+    except BaseException as first:
+        try:
+            trainer.stop()
+        except Exception as error:
+            if str(error) != str(first):
+                log.warning("while the run was being ended: %s: %s", type(error).__name__, error)
+        raise
+    trainer.stop()
 
 
 def closing_lines(trainer: Any, outcome: Any) -> list[str]:

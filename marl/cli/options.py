@@ -29,6 +29,12 @@ LocalDir = Annotated[
 NumWorkers = Annotated[Optional[int], typer.Option(min=0, help="Rollout workers; 0: in this process.")]  # noqa: UP045
 Seed = Annotated[Optional[int], typer.Option(min=0, help="The seed of the run.")]  # noqa: UP045
 Seeds = Annotated[Optional[str], typer.Option(help="Several runs, one per seed: 0..4 or 0,3,7.")]  # noqa: UP045
+Stacked = Annotated[
+    bool,
+    typer.Option(
+        "--stacked", help="Train all seeds in this process at once, their updates as one batched computation."
+    ),
+]
 StopIters = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many iterations.")]  # noqa: UP045
 StopTimesteps = Annotated[Optional[int], typer.Option(min=1, help="Stop after so many env steps.")]  # noqa: UP045
 StopReward = Annotated[Optional[float], typer.Option(help="Stop at this episode_reward_mean.")]  # noqa: UP045

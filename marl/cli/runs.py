@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from marl.cli.options import Sets, count_or_seeds
+from marl.cli.options import Sets, Stacked, count_or_seeds
 from marl.errors import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -72,6 +72,7 @@ def compare(
     at: Annotated[Optional[int], typer.Option(min=1, help="Compare at so many env steps.")] = None,  # noqa: UP045
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of intervals and verdicts.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=100, help="Resamples of the bootstrap.")] = 2_000,
+    stacked: Stacked = False,
     sets: Sets = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -95,7 +96,7 @@ def compare(
     from marl.runs.damage import noted
     from marl.runs.pictures import draw_or_warn
 
-    plan = plan_comparison(sources, count_or_seeds(seeds), sets or [])
+    plan = plan_comparison(sources, count_or_seeds(seeds), sets or [], stacked)
     place = choose_place(sources, metric, out)
     # All that can be refused is refused here: training takes hours.
     check_plan(plan, place.runs, metric, at)

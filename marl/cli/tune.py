@@ -39,6 +39,12 @@ Scheduler = Annotated[
     typer.Option(metavar="fifo|asha", help="asha stops trials that are behind. Default: fifo."),
 ]
 MaxConcurrent = Annotated[Optional[int], typer.Option(min=1, help="Trials at the same time at most.")]  # noqa: UP045
+Stacked = Annotated[
+    Optional[bool],  # noqa: UP045
+    typer.Option(
+        "--stacked", help="Without Ray: trials that differ in lr and seed alone learn together in this process."
+    ),
+]
 ResumeSearch = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(metavar="DIR", help="Go on with an interrupted search."),
@@ -56,6 +62,7 @@ def tune(
     mode: Mode = None,
     scheduler: Scheduler = None,
     max_concurrent_trials: MaxConcurrent = None,
+    stacked: Stacked = None,
     local_dir: LocalDir = None,
     num_workers: NumWorkers = None,
     num_cpus: NumCpus = None,
@@ -103,6 +110,7 @@ def tune(
             mode=mode,
             scheduler=scheduler,
             max_concurrent_trials=max_concurrent_trials,
+            stacked=stacked,
         )
     )
     where = str(file or resume)

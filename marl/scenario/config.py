@@ -23,7 +23,7 @@ from marl.data.agent_ids import text_id
 from marl.envs.external.contract import EXTERNAL
 from marl.envs.external.training import ExternalTraining
 from marl.envs.families import forms
-from marl.needs import above, declare, needs, not_for, not_given, one_of
+from marl.needs import above, declare, needs, none_of, not_for, not_given, one_of
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -34,6 +34,7 @@ from marl.scenario.policy_tuples import GivenSpaces, unpack
 Overrides = dict[str, Any]
 ENV_STAYS = "populations and NashConv are about one env that stays as it is"
 MATCHMAKING = "a population decides who plays and who learns"
+ONE_PROCESS = "a stack is seeds in one process"
 
 
 class MultiAgentConfig(Config):
@@ -203,6 +204,17 @@ class Scenario(RolloutConfig):
         1,
         description="Processes that share every minibatch: this one, and Ray actors (1 CPU each) for the others. The results "
         "equal those of one, up to rounding.",
+    )
+    stacked: bool = Field(
+        False,
+        description="Compute updates as `marl run --seeds 0..9 --stacked` does, where many seeds learn in one go. The numbers "
+        "of a seed are the same in every stack, also alone; they differ from those of an ordinary run by rounding.",
+        json_schema_extra=declare(
+            needs(one_of("num_workers", 0), one_of("pool", "in_process"), why=ONE_PROCESS),
+            needs(one_of("num_learners", 1), why=ONE_PROCESS),
+            needs(one_of("device", "cpu"), why="no GPU promises it"),
+            needs(none_of("env", EXTERNAL), why="clients play one run"),
+        ),
     )
     torch_threads: PositiveInt = Field(
         1, description="Torch threads per process; results repeat only for the same number."

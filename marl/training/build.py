@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from marl.algos.presets import ALGOS
 from marl.callbacks.callbacks import make_hooks
 from marl.data.task import PolicyID
 from marl.envs.external.contract import EXTERNAL
@@ -64,7 +65,21 @@ def prepare(given: Scenario | Setup) -> Setup:
         find_logger(name)
     check_fields(scenario, list(setup.policies))
     check_memory(setup)
+    if scenario.stacked:
+        check_stacks(setup)
     return setup
+
+
+def check_stacks(setup: Setup) -> None:
+    """Refuse to stack what has nothing to do together."""
+    for name, role in setup.roles.items():
+        if role.preset.family.learner_class().stacks:
+            continue
+        stacking = [algo for algo in ALGOS if ALGOS[algo].family.learner_class().stacks]
+        raise ConfigError(
+            f"policy {name!r} learns by {role.preset.name}, whose updates cannot be stacked, so a stack would gain nothing. "
+            f"Algorithms that stack: {', '.join(stacking)}. Train its seeds one after the other, without --stacked."
+        )
 
 
 def resolve_run(scenario: Scenario) -> Setup:

@@ -25,9 +25,9 @@ Result: TypeAlias = Mapping[str, Any]
 NEWEST_ROWS = 12
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_UNTIL_BUSY = 3.0
-LEADING_COLUMNS = ("iter", "env steps", "stage", "episodes", "reward mean")
+LEADING_COLUMNS = ("seed", "iter", "env steps", "stage", "episodes", "reward mean")
 TRAILING_COLUMNS = ("eval reward", "nash conv", "len mean", "steps/s", "time")
-OPTIONAL_COLUMNS = ("stage", "nash conv")  # of runs with a curriculum, or that measure how far equilibrium is
+OPTIONAL_COLUMNS = ("seed", "stage", "nash conv")  # of several seeds, a curriculum, measured distances to equilibrium
 POLICIES_FIRST_SHOWN = 4  # the columns of further policies leave a narrow table before the times do
 
 
@@ -112,9 +112,12 @@ class JsonLines:
 class PlainDisplay:
     """One line per result, at most one per second; the first, the last and evaluated ones always appear."""
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, prefix: str = "",
+        every: float = SECONDS_BETWEEN_LINES,
+    ) -> None:  # fmt: skip
         self._stream = stream or sys.stdout
-        self._clock = clock
+        self._clock, self._prefix, self._every = clock, prefix, every
         self._next_line = float("-inf")
         self._held_back: list[str] = []  # the newest line, if it came too soon after the one before
         self._waiting: Timer | None = None
@@ -123,14 +126,14 @@ class PlainDisplay:
         self._print(header)
 
     def update(self, result: Result, progress: Progress) -> None:  # noqa: ARG002
-        line, now = plain_line(result), self._clock()
+        line, now = self._prefix + plain_line(result), self._clock()
         measured = result.get("evaluation") or result.get("exploitability")
         if now < self._next_line and not measured:
             self._held_back = [line]
             return
         self._held_back = []
         self._print([line])
-        self._next_line = now + SECONDS_BETWEEN_LINES
+        self._next_line = now + self._every
 
     def busy(self, doing: str) -> None:
         """A line, if it takes longer than a moment."""
@@ -203,6 +206,10 @@ class LiveDisplay:
 
     def finish(self, lines: Sequence[str]) -> None:
         self._live.stop()
+        self.say(lines)
+
+    def say(self, lines: Sequence[str]) -> None:
+        """Below the table."""
         for line in lines:
             self._console.print(Text(line), soft_wrap=True)  # a path must stay in one piece
 

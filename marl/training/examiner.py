@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from marl.algos.together import in_stack
 from marl.data.episode import Episode
 from marl.data.task import AgentID, PolicyID
 from marl.errors import ChanceError, ConfigError, UserError
@@ -57,6 +58,7 @@ UNLIKE_THE_RUN: Mapping[str, Any] = {
     "pool": "auto",
     "collection": "auto",
     "num_learners": 1,
+    "stacked": False,  # also best responses by algorithms that do not stack; the others learn as the run does, see below
 }
 
 Progress = Callable[[int, int], None]  # env steps of training: done, and in all
@@ -302,7 +304,7 @@ class Examiner:
             if setup.policies[name].population is not None and not isinstance(policy, Mixture):
                 frozen[name] = weights_as_mixture(policy)
         needed = self.config.best_response_timesteps
-        with Trainer(setup=setup) as trainer:
+        with Trainer(setup=setup) as trainer, in_stack(self.setup.scenario.stacked):
             trainer.set_weights(frozen)
             while trainer.timesteps_total < needed:
                 trainer.train()

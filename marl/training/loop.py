@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+from marl.algos.together import meet
 from marl.errors import StoppedWaitingError
 from marl.runs.directories import told_state
 from marl.runs.manifest import numbered
@@ -18,6 +20,9 @@ from marl.training.display import Display, Quiet
 from marl.training.extensions.evaluation import EvaluationBrokenOff
 from marl.training.noting import noted_in
 from marl.training.trainer import Trainer
+
+Stopping: TypeAlias = AbstractContextManager[Callable[[], bool]]
+"""While it is entered, somebody can stop the run; it gives a function that says whether that has happened."""
 
 
 @dataclass(frozen=True)
@@ -30,32 +35,33 @@ class Outcome:
     directory: Path
 
 
-def run_until_stopped(trainer: Trainer, display: Display | None = None) -> Outcome:
+def run_until_stopped(trainer: Trainer, display: Display | None = None, stopping: Stopping | None = None) -> Outcome:
     """Iterate until a stop condition is met or Ctrl-C is pressed; ends with a checkpoint and the learning curve.
 
     The trainer's run directory must be open. Ctrl-C ends the run after the current iteration, or at once while it is being
-    evaluated; a second one ends it at once in any case.
+    evaluated; a second one ends it at once in any case. ``stopping``: who hears of Ctrl-C for several runs at once.
     """
     directory = trainer.store.directory
     assert directory is not None
     with noted_in(directory, display or Quiet(), lambda: trainer.iteration) as noting:
-        return _run(trainer, noting)
+        return _run(trainer, noting, stopping or interruptible(lambda: _stop_soon(trainer, noting)))
 
 
-def _run(trainer: Trainer, display: Display) -> Outcome:
+def _run(trainer: Trainer, display: Display, stopping: Stopping) -> Outcome:
     store = trainer.store
     assert store.directory is not None
     assert store.files is not None
     _begin(trainer, display, store.directory)
     result: Result = trainer.last_result
     done = trainer.finished
-    with told_state(store.directory) as ended, interruptible(lambda: _stop_soon(trainer, display)) as stopped:
+    with told_state(store.directory) as ended, stopping as stopped:
         while not stopped() and not done:
             new = _iteration(trainer)
             if new is None:
                 break
             result = new
             _show(trainer, result, display)
+            meet()
             done = result["done"] or trainer.finished
         checkpoint = trainer.save()
         store.files.draw_curve()

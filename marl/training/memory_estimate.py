@@ -48,10 +48,15 @@ class Need:
     keys: tuple[str, ...]
 
 
-def check_memory(setup: Setup) -> None:
-    """Raise a ``ResourceError`` with the numbers if the run cannot fit into the memory that is free."""
+def check_memory(setup: Setup, runs: int = 1) -> None:
+    """Raise a ``ResourceError`` with the numbers if the run, or so many like it, cannot fit into the memory that is free."""
     needs, free = needs_of(setup), free_memory()
     total = sum(need.size for need in needs)
+    who, share, remedy = "this run", "", ""
+    if runs > 1:
+        free //= runs
+        who, share = f"each of these {runs} runs", " for each"
+        remedy = f", or train fewer than {runs} of them at once"
     if total <= free:
         return
     largest = sorted(needs, key=lambda need: -need.size)
@@ -60,8 +65,8 @@ def check_memory(setup: Setup) -> None:
         if need.size > total / 100:  # less explains nothing
             parts.append(f"{in_words(need.size)} for {need.what}")
     raise ResourceError(
-        f"this run would take {in_words(total)} of memory or more, and {in_words(free)} are free: {'; '.join(parts)}. Lower "
-        f"{' or '.join(largest[0].keys)}."
+        f"{who} would take {in_words(total)} of memory or more, and {in_words(free)} are free{share}: {'; '.join(parts)}. "
+        f"Lower {' or '.join(largest[0].keys)}{remedy}."
     )
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from marl.log import PACKAGE
 from marl.runs.notes import keep_note
 from marl.runs.progress import Progress
 from marl.training.display import Display, Result
+
+_running: ContextVar[Path | None] = ContextVar(
+    "running", default=None
+)  # of several seeds in one process, which one runs
 
 
 class NotingDisplay:
@@ -42,7 +47,8 @@ class _KeepWarnings(logging.Handler):
         self._directory, self._iteration = directory, iteration
 
     def emit(self, record: logging.LogRecord) -> None:
-        keep_note(self._directory, record.getMessage(), "warning", self._iteration())
+        if _running.get() in (None, self._directory):  # else it is about another seed
+            keep_note(self._directory, record.getMessage(), "warning", self._iteration())
 
 
 @contextmanager
@@ -51,7 +57,9 @@ def noted_in(directory: Path, display: Display, iteration: Callable[[], int]) ->
     logger = logging.getLogger(PACKAGE)
     handler = _KeepWarnings(directory, iteration)
     logger.addHandler(handler)
+    token = _running.set(directory)
     try:
         yield NotingDisplay(display, directory, iteration)
     finally:
+        _running.reset(token)
         logger.removeHandler(handler)

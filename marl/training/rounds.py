@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from marl.algos.learner import Metrics
+from marl.algos.together import in_stack
 from marl.data.episode import EpisodeStats
 from marl.errors import StoppedWaitingError
 from marl.rollout.rollout_buffer import Collected
@@ -72,7 +73,8 @@ def collect_and_learn(trainer: Trainer) -> tuple[Collected, Metrics]:
         choose = trainer.choose_trained
         trainer.set_policies_to_train([n for n in trainer.setup.roles if choose(n, collected.batch)])
         timers.start()  # the time of the user's function counts neither as sampling nor as learning
-    metrics = trainer.learning.learn(collected.batch)
+    with in_stack(trainer.scenario.stacked):
+        metrics = trainer.learning.learn(collected.batch)
     timers.lap("learn")
     trained = False
     for learner in trainer.learners:

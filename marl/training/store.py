@@ -32,11 +32,17 @@ from marl.trust import words_of
 
 if TYPE_CHECKING:
     from marl.populations.loop import PopulationTrainer
+    from marl.scenario.config import Scenario
     from marl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 MORE_PARTS = ("policies", "learners", "workers", "replay", "source", "population")  # of a checkpoint, besides `run`
 VERSION = 1
+
+
+def experiment_name(scenario: Scenario) -> str:
+    """The folder in which the run directories of a scenario lie side by side."""
+    return scenario.name or env_name(scenario.env).split("/")[-1].replace(":", "_")
 
 
 class Store:
@@ -143,8 +149,7 @@ class Store:
             params or {"seed": scenario.seed},
             datetime.now(),
         )
-        experiment = scenario.name or env.split("/")[-1].replace(":", "_")
-        directory = new_run_directory(local_dir, experiment, name)
+        directory = new_run_directory(local_dir, experiment_name(scenario), name)
         try:
             self.open(directory)
         except UserError:

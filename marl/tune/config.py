@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from marl.config import Config, explain
-from marl.needs import declare, needs, one_of
+from marl.needs import declare, needs, not_given, one_of
 
 ASHA = declare(needs(one_of("scheduler", "asha")))
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
@@ -61,6 +61,16 @@ class TuneConfig(Config):
         gt=1,
         description="At each rung about one of so many trials goes on; rungs are so many times apart.",
         json_schema_extra=ASHA,
+    )
+    stacked: bool = Field(
+        False,
+        description="Train in this process, without Ray: trials that differ in lr and seed alone are one stack, whose updates "
+        "are computed together; stacks come one after the other.",
+        json_schema_extra=declare(
+            needs(one_of("scheduler", "fifo"), why="trials of a stack go on together"),
+            needs(one_of("max_failures", 0), why="a trial that fails leaves its stack"),
+            needs(not_given("resources_per_trial"), why="all trials share one process"),
+        ),
     )
     max_concurrent_trials: PositiveInt | None = Field(
         None, description="Trials at the same time at most. Default: as many as the resources allow."

@@ -65,6 +65,8 @@ def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> 
     if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
         stop = {dotted(field): value for field, value in stop.items()}
     keys = {**keys, "stop": stop}
+    if options.stacked:
+        keys["stacked"] = True
     found = variants(keys, options.num_samples, _seed_in(keys))
     scenarios = [compose(variant.config, f"{where}, {_told(variant)}") for variant in found]
     first = scenarios[0]

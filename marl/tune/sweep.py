@@ -132,9 +132,11 @@ def search(
         raise ConfigError(
             f"verbose is {verbose!r}; expected 0 (nothing), 1 (the table), 2 (results) or 3 (all fields)."
         )
-    need_ray_tune()
     if resume is not None:
         check_unlocked(Path(resume).expanduser())  # two drivers would write one journal
+    if plan.options.stacked:
+        return _search_stacked(plan, head, name, local_dir, resume, num_cpus, verbose)
+    need_ray_tune()
     with ray_for(plan, num_cpus) as there:
         journal = _open_journal(plan, head, name, local_dir, resume)
         lock = take_lock(journal.directory)
@@ -145,6 +147,23 @@ def search(
             lock.release()
     for trial in journal.plan.trials:  # Ray ends processes of trials without a chance to release their locks
         clear_lock(journal.directory_of(trial))
+    return outcome_of(journal)
+
+
+def _search_stacked(
+    plan: Plan,
+    head: Mapping[str, Any],
+    name: str,
+    local_dir: Path | str | None,
+    resume: Path | str | None,
+    num_cpus: int | None,
+    verbose: int,
+) -> Tuning:
+    from marl.tune.stacked import check_stacked_search, play_stacked
+
+    check_stacked_search(plan, num_cpus)
+    journal = _open_journal(plan, head, name, local_dir, resume)
+    play_stacked(journal, verbose)
     return outcome_of(journal)
 
 

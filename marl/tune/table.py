@@ -47,6 +47,18 @@ class Board:
 
     def header(self) -> list[str]:
         """Scheduling, resources in use, where results go, how many trials are in which state."""
+        counted = Counter(row.status for row in self.rows)
+        states = ", ".join(f"{counted[status]} {status}" for status in STATUS_ORDER if counted[status])
+        return [
+            f"scheduling: {self._scheduling()}",
+            f"resources: {self._resources()}",
+            f"results: {self.directory}",
+            f"trials: {len(self.rows)} ({states})",
+        ]
+
+    def _resources(self) -> str:
+        if self.plan.options.stacked:
+            return "this process, trials that differ in lr and seed alone at once"
         bundles = []
         for trial in self.plan.trials:
             if self.rows[trial.index].status == RUNNING:
@@ -54,14 +66,7 @@ class Board:
         used = total(bundles)
         cpus = f"{used.get('CPU', 0):g}/{self.there.get('CPU', 0):g} CPUs"
         gpus = f"{used.get('GPU', 0):g}/{self.there.get('GPU', 0):g} GPUs"
-        counted = Counter(row.status for row in self.rows)
-        states = ", ".join(f"{counted[status]} {status}" for status in STATUS_ORDER if counted[status])
-        return [
-            f"scheduling: {self._scheduling()}",
-            f"resources: {cpus}, {gpus}",
-            f"results: {self.directory}",
-            f"trials: {len(self.rows)} ({states})",
-        ]
+        return f"{cpus}, {gpus}"
 
     def table(self, width: int) -> Table:
         """The trials as a table of at most ``width`` characters; less important columns are left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from typing import Any
 
 import numpy as np
@@ -47,3 +49,22 @@ class FailsLater(marl.Callbacks):
 
     def on_train_result(self, *, trainer: Any, result: dict[str, Any], **_: Any) -> None:
         result["callback_ok"] = 1 / (3 - trainer.iteration)
+
+
+class StopsAtTwo(marl.Callbacks):
+    """Presses Ctrl-C in the second iteration of seed 1, once: where a file of that name is."""
+
+    def on_train_result(self, *, trainer: Any, result: dict[str, Any], **_: Any) -> None:
+        armed = trainer.store.directory.parent.parent / "armed"
+        if trainer.scenario.seed == 1 and result["training_iteration"] == 2 and armed.exists():
+            armed.unlink()
+            signal.raise_signal(signal.SIGINT)
+
+
+class FailsForSeedOne(marl.Callbacks):
+    """Divides by zero in the second iteration of seed 1, after a warning."""
+
+    def on_train_result(self, *, trainer: Any, result: dict[str, Any], **_: Any) -> None:
+        if trainer.scenario.seed == 1:
+            logging.getLogger("marl.test").warning("seed 1 is unlucky")
+            result["ok"] = 1 / (2 - trainer.iteration)

@@ -59,7 +59,7 @@ Numbers: TypeAlias = dict[str, Tensor]
 class CentralCriticLearner(Learner):
     """Each policy has its own critic, optimiser and config; joint critics read the other agents' observations."""
 
-    shares_minibatches = True
+    shares_minibatches = stacks = True
 
     def __init__(
         self, policies: Mapping[PolicyID, Policy], task: Task, configs: Mapping[PolicyID, CentralCriticConfig],

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from marl.analysis.compare.compare import Entrant, Run, agreed_metric, common_steps, measured
 from marl.analysis.compare.keys import MOST, Difference, differences, told
+from marl.analysis.compare.stacked import train_stack
 from marl.analysis.report.curves import read_results
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
@@ -35,6 +37,7 @@ from marl.scenario.unused_keys import FIELD_NEEDS
 from marl.training.build import check_fields
 from marl.training.display import Display, Progress, Quiet
 from marl.training.loop import run_until_stopped
+from marl.training.stacked import check_stack
 from marl.training.trainer import Trainer
 
 Report = Callable[[float, str], None]
@@ -71,12 +74,15 @@ def described(scenario: Scenario) -> dict[str, Any]:
     return found
 
 
-def plan_comparison(sources: Sequence[str], seeds: Sequence[int], changes: Sequence[str] = ()) -> Plan:
+def plan_comparison(
+    sources: Sequence[str], seeds: Sequence[int], changes: Sequence[str] = (), stacked: bool = False
+) -> Plan:
     """One entrant per source: runs are read, scenarios are composed; nothing is trained."""
     names = _names(sources)
     paths = [Path(source) for source in sources]
-    if changes and not any(map(_is_scenario, paths)):
-        raise ConfigError("--set changes scenarios that are trained, but only finished runs were given. Drop it.")
+    for option, is_given in (("--set changes", changes), ("--stacked is about", stacked)):
+        if is_given and not any(map(_is_scenario, paths)):
+            raise ConfigError(f"{option} scenarios that are trained, but only finished runs were given. Drop it.")
     read: dict[str, Entrant] = {}
     scenarios: dict[str, list[Scenario]] = {}
     for name, path in zip(names, paths, strict=True):
@@ -84,6 +90,8 @@ def plan_comparison(sources: Sequence[str], seeds: Sequence[int], changes: Seque
             read[name] = read_entrant(name, path)
             continue
         raw = scenario_of(path, changes)
+        if stacked:
+            raw["stacked"] = True
         scenarios[name] = [compose({**raw, "seed": seed}, name) for seed in seeds]
     return Plan(names, read, scenarios)
 
@@ -104,6 +112,8 @@ def check_plan(plan: Plan, out: Path, metric: str | None = None, at: int | None 
         # One seed stands for all of them: seeds change neither envs nor the fields of results.
         policies = list(resolve(scenarios[0]).policies)
         check_fields(scenarios[0], policies)
+        if scenarios[0].stacked:
+            check_stack(scenarios)
         _check_metric(name, scenarios[0], policies, chosen)
         for scenario in scenarios:
             _check_unchanged(_directory(out, name, scenario), described(scenario))
@@ -124,17 +134,42 @@ def _check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], m
 
 
 def gather(plan: Plan, out: Path, report: Report = lambda *_: None) -> list[Entrant]:
-    """All entrants with their results; scenarios are trained one after the other."""
+    """All entrants with their results; scenarios are trained one after the other, stacked ones with all seeds at once."""
     total = sum(map(len, plan.scenarios.values()))
     done = 0
     trained: dict[str, list[Run]] = {}
     for name, scenarios in plan.scenarios.items():
         runs = trained.setdefault(name, [])
+        if scenarios[0].stacked:
+            runs += _train_all(name, scenarios, out, partial(_told, report, done, total, name))
+            done += len(scenarios)
+            continue
         for scenario in scenarios:
             watch = _Watch(report, done, total, f"{name}, seed {scenario.seed}")
             runs.append(train(scenario, _directory(out, name, scenario), watch))
             done += 1
     return plan.in_order(trained)
+
+
+def _told(report: Report, done: int, total: int, name: str, part: float) -> None:
+    report((done + part) / total, f"{name}, all seeds")
+
+
+def _train_all(name: str, scenarios: Sequence[Scenario], out: Path, tell: Callable[[float], None]) -> list[Run]:
+    """All seeds of a scenario in one process, besides those that have been trained already."""
+    open_ones = {}
+    for scenario in scenarios:
+        directory = _directory(out, name, scenario)
+        _check_unchanged(directory, described(scenario))
+        if not _is_done(scenario, read_results(directory / "result.json")):
+            open_ones[directory] = scenario
+    if open_ones:
+        train_stack(list(open_ones.values()), list(open_ones), tell)
+    runs = []
+    for scenario in scenarios:
+        directory = _directory(out, name, scenario)
+        runs.append(Run(directory.name, described(scenario), read_results(directory / "result.json")))
+    return runs
 
 
 def _directory(out: Path, name: str, scenario: Scenario) -> Path:
@@ -197,12 +232,16 @@ def train(scenario: Scenario, directory: Path, display: Display | None = None) -
     wanted = described(scenario)
     _check_unchanged(directory, wanted)
     results = read_results(directory / "result.json")
-    last = results[-1] if results else {}
-    # Any of them: a run ends with the first stop condition that is met.
-    if not any(reached(last, {field: float(value)}) for field, value in scenario.stop.items()):
+    if not _is_done(scenario, results):
         _go(scenario, directory, display or Quiet())
         results = read_results(directory / "result.json")
     return Run(directory.name, wanted, results)
+
+
+def _is_done(scenario: Scenario, results: Sequence[Mapping[str, Any]]) -> bool:
+    last = results[-1] if results else {}
+    # Any of them: a run ends with the first stop condition that is met.
+    return any(reached(last, {field: float(value)}) for field, value in scenario.stop.items())
 
 
 def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
