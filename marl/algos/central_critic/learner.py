@@ -52,8 +52,7 @@ from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
-Numbers: TypeAlias = dict[str, Tensor]
-"""A loss and its parts, one number each."""
+Numbers: TypeAlias = dict[str, Tensor]  # a loss and its parts, one number each
 
 
 class CentralCriticLearner(Learner):
