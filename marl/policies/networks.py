@@ -138,6 +138,7 @@ class Body(nn.Module):
             self.network = build_mlp(inputs, outputs, model, generator, last_gain)
         self.carry_size = self.memory_size + self.prev_action + self.prev_reward
         self._anchor = tuple(self.parameters())[:1]
+        self.plain = self._only_layers()
 
     def _build_encoder(self, agent_id: bool, generator: torch.Generator) -> int:
         """Everything before the fully connected layers; returns how many numbers these see."""
@@ -215,8 +216,7 @@ class Body(nn.Module):
 
     # -- learning: the two verbs -----------------------------------------------------------------------------------
 
-    @property
-    def plain(self) -> bool:
+    def _only_layers(self) -> bool:
         """Whether nothing but fully connected layers has to be learned: their backward pass is written out (mlp.py)."""
         if not isinstance(self.network, MLP) or self.memory is not None or self.vision is not None:
             return False

@@ -128,11 +128,9 @@ class CentralCriticLearner(Learner):
         return ready.finish(together.update(ready.jobs))
 
     def prepare(self, batch: MultiAgentBatch) -> Prepared:
-        if (
-            getattr(self.learn, "__func__", None) is not CentralCriticLearner.learn
-        ):  # a class of the user learns in its own way
-            return super().prepare(batch)
-        return self._prepare(batch)
+        own = getattr(self.learn, "__func__", None) is CentralCriticLearner.learn
+        # A user's class may learn in its own way.
+        return self._prepare(batch) if own else super().prepare(batch)
 
     def _prepare(self, batch: MultiAgentBatch) -> Prepared:
         """Take the round in; a training batch that is complete is a job."""

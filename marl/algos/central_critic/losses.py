@@ -45,8 +45,10 @@ def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float 
 
 def means_of(parts: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
     """Over the rows that count, which are the first ones; all at once, as each call costs more than its arithmetic."""
-    means = torch.stack(list(parts.values()))[..., :rows].mean(-1)
-    return dict(zip(parts, means.unbind(0), strict=True))
+    losses = torch.stack(list(parts.values()))
+    if rows < losses.shape[-1]:
+        losses = losses[..., :rows]
+    return dict(zip(parts, losses.mean(-1).unbind(0), strict=True))
 
 
 def weighted(numbers: dict[str, Tensor], weight: float) -> dict[str, Tensor]:

@@ -43,12 +43,13 @@ class TrainBatch:
                 continue
             order = torch.from_numpy(rng.permutation(rows)).to(self.carry.device)
             # One gather per pass; minibatches are views of it, which is cheaper than a gather for each of them.
-            shuffled = {}
+            names, parts = [], []
             for name, column in self.data.items():
                 if name not in left_out:
-                    shuffled[name] = torch.index_select(column, 0, order)
-            for start in range(0, rows, size):
-                yield Minibatch({name: column[start : start + size] for name, column in shuffled.items()}, None)
+                    names.append(name)
+                    parts.append(torch.split(torch.index_select(column, 0, order), size))
+            for minibatch in zip(*parts, strict=True):
+                yield Minibatch(dict(zip(names, minibatch, strict=True)), None)
 
     def _in_sequences(self, rng: np.random.Generator, size: int) -> Iterator[Minibatch]:
         order = rng.permutation(len(self.lengths))
