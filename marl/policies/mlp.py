@@ -50,6 +50,10 @@ class Activation(NamedTuple):
     """Scale of the first weights. It keeps the mean square of what passes through a layer: 1 / sqrt(E[f(z)^2]) for normal z
     (He et al., 2015), which for relu is sqrt(2). That of tanh is the one with which PPO is used everywhere."""
 
+    def of(self, x: Tensor) -> Tensor:
+        """The function itself, in place, for those who have not scaled its input; not seen by autograd."""
+        return self.apply(x if self.scale == 1.0 else x.mul_(self.scale))
+
 
 def tanh_of_half_(x: Tensor) -> Tensor:
     """``tanh(x / 2)`` in place as ``2 sigmoid(x) - 1``: four times as fast as torch's on a CPU, wrong by 2e-7 at most."""

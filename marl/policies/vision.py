@@ -77,7 +77,7 @@ class ConvEncoder(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         x = self.prepare(pixels)
         function = ACTIVATIONS[self.activation]
-        activate = function.traced if torch.is_grad_enabled() else function.apply
+        activate = function.traced if torch.is_grad_enabled() else function.of
         for i, (weight, bias, (_, _, stride)) in enumerate(zip(self.weights, self.biases, self.filters, strict=True)):
             if i < self.padded:
                 x = _surrounded(x, (weight.shape[2], weight.shape[3]), stride)

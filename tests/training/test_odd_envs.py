@@ -65,7 +65,7 @@ def test_returns_hold_what_was_paid_for_a_decision_that_cannot_be_trained_on() -
 
 @pytest.mark.parametrize("algo", ["pg", "marwil"])
 def test_policy_gradients_weigh_decisions_by_the_whole_return(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import marl.algos.central_critic.learner as central_critic
+    import marl.algos.central_critic.advantages as central_critic
     import marl.algos.marwil.learner as marwil
 
     seen: list[float] = []
