@@ -66,8 +66,11 @@ class Distribution(ABC):
             logp, entropy = self.logp(leaf, actions), self.entropy(leaf)
 
         def slopes(by_logp: Tensor, by_entropy: float) -> Tensor:
-            outside = torch.full_like(entropy, by_entropy)
-            return torch.autograd.grad([logp, entropy], leaf, [by_logp, outside], retain_graph=True)[0]
+            found = torch.zeros_like(leaf)
+            for result, outside in ((logp, by_logp), (entropy, torch.full_like(entropy, by_entropy))):
+                if result.requires_grad:  # an entropy, say, may be the same whatever the numbers are
+                    found += torch.autograd.grad(result, leaf, outside, retain_graph=True, materialize_grads=True)[0]
+            return found
 
         return Measured(logp.detach(), entropy.detach(), slopes)
 
