@@ -18,6 +18,7 @@ from marl.algos.central_critic.learner import CentralCriticLearner, Numbers
 from marl.algos.central_critic.train_batch import Minibatch
 from marl.algos.qmix.learner import QmixLearner
 from marl.algos.qmix.values import Shown
+from marl.algos.together import in_stack
 from marl.data.task import AgentID, AnySpace, PolicyID
 from marl.envs.base import MultiAgentEnv, StepResult
 from marl.policies.distributions import Categorical, Distribution
@@ -124,6 +125,22 @@ def test_a_preprocessor_with_numbers_of_its_own_reads_its_own_policys_rows(monke
     with small_run("ppo", TWO, **keys) as alone:
         alone.train()
     assert_same_weights(alone, joined)
+
+
+class Inverse(marl.Preprocessor):
+    """Has no answer for zeros, which its env never shows."""
+
+    size = 3
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return 1 / obs.float()
+
+
+def test_rows_that_only_fill_up_a_stack_are_such_as_the_env_has_shown() -> None:
+    keys: dict[str, Any] = {**WITNESSED, "sgd_minibatch_size": 20, "custom_preprocessor": f"{HERE}:Inverse"}
+    with in_stack(True), small_run("ppo", TWO, **keys) as run:
+        run.train()
+        assert np.isfinite(run.last_metrics["default_policy"]["grad_norm"])
 
 
 def test_a_schedule_of_the_entropy_bonus_goes_by_each_policys_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,10 +230,11 @@ class Stack:
         for column, values in self.parts[0].data.items():
             if column in left_out:
                 continue
-            together_ = torch.zeros(self.networks.size, self._room(), *values.shape[1:], dtype=values.dtype)
-            together_ = together_.to(values.device)
+            together_ = values.new_empty(self.networks.size, self._room(), *values.shape[1:])
             for k in range(self.networks.size):
-                together_[k, : len(values)] = self.parts[min(k, len(self.parts) - 1)].data[column]
+                own = self.parts[min(k, len(self.parts) - 1)].data[column]
+                together_[k, : len(own)] = own
+                together_[k, len(own) :] = own[:1]  # not zeros: a user's preprocessor may make anything of them
             found[column] = together_
         return found
 
