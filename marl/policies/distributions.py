@@ -42,7 +42,9 @@ class Distribution(ABC):
     def __init_subclass__(cls) -> None:
         """A user's class with formulas of its own must not be measured by those of the class that it is derived from."""
         super().__init_subclass__()
-        if {"logp", "entropy"} & vars(cls).keys() and "measure" not in vars(cls):
+        measured = next(base for base in cls.__mro__ if "measure" in vars(base))
+        # Whoever they come from, a mix-in say.
+        if cls.logp is not measured.logp or cls.entropy is not measured.entropy:  # type: ignore[attr-defined]
             cls.measure = Distribution.measure  # type: ignore[method-assign]
 
     @abstractmethod

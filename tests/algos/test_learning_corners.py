@@ -248,6 +248,27 @@ def test_distributions_with_simple_slopes_are_learned_from(algo: str, distributi
         assert not np.array_equal(before, run.get_weights()["default_policy"]["model.network.weights.0"])
 
 
+class Warm:
+    """A mix-in: all chances at twice the temperature."""
+
+    def logp(self, params: Tensor, actions: Tensor) -> Tensor:
+        return Categorical(params.shape[-1]).logp(params / 2, actions)
+
+
+class WarmCategorical(Warm, Categorical):
+    """Takes its formula from a class that is no distribution."""
+
+
+def test_a_formula_that_comes_from_a_mix_in_is_the_one_that_is_measured() -> None:
+    params, actions = torch.tensor([[1.0, -2.0, 0.5]]), torch.tensor([1])
+    family = WarmCategorical(3)
+    measured = family.measure(params, actions)
+    torch.testing.assert_close(measured.logp, family.logp(params, actions))
+    leaf = params.clone().requires_grad_()
+    family.logp(leaf, actions).sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(measured.slopes(torch.ones(1), 0.0), leaf.grad)
+
+
 class NeverEmpty(marl.Model):
     """Refuses to look at nothing, as a layer does that takes means over its rows."""
 
