@@ -9,7 +9,7 @@ In such a *stack* the numbers of one seed must not depend on who else is there: 
 may be resumed alone. That is a promise of ``run_together`` wherever ``stacked()`` is true. It holds if
 
 - every slice of a batched tensor begins at a multiple of ``SLICE`` numbers: flat vectors are that long (``whole``), and
-  minibatches have that many rows, padded with zeros that get no slope. Else the kernels of a slice depend on where in memory
+  minibatches have that many rows, filled up with rows that get no slope. Else the kernels of a slice depend on where in memory
   it begins, and the last numbers of a tensor are computed by other code than the rest;
 - gradients of weights are added into such a flat row in place, not taken from a product of their own;
 - a job without companions is done as a stack of two, the second a copy: one matrix is multiplied by other code than two.

@@ -42,7 +42,9 @@ class Distribution(ABC):
     def __init_subclass__(cls) -> None:
         """A user's class with formulas of its own must not be measured by those of the class that it is derived from."""
         super().__init_subclass__()
-        if {"logp", "entropy"} & vars(cls).keys() and "measure" not in vars(cls):
+        measured = next(base for base in cls.__mro__ if "measure" in vars(base))
+        # Whoever they come from, a mix-in say.
+        if cls.logp is not measured.logp or cls.entropy is not measured.entropy:  # type: ignore[attr-defined]
             cls.measure = Distribution.measure  # type: ignore[method-assign]
 
     @abstractmethod
@@ -66,8 +68,11 @@ class Distribution(ABC):
             logp, entropy = self.logp(leaf, actions), self.entropy(leaf)
 
         def slopes(by_logp: Tensor, by_entropy: float) -> Tensor:
-            outside = torch.full_like(entropy, by_entropy)
-            return torch.autograd.grad([logp, entropy], leaf, [by_logp, outside], retain_graph=True)[0]
+            found = torch.zeros_like(leaf)
+            for result, outside in ((logp, by_logp), (entropy, torch.full_like(entropy, by_entropy))):
+                if result.requires_grad:  # an entropy, say, may be the same whatever the numbers are
+                    found += torch.autograd.grad(result, leaf, outside, retain_graph=True, materialize_grads=True)[0]
+            return found
 
         return Measured(logp.detach(), entropy.detach(), slopes)
 

@@ -51,6 +51,8 @@ class Features(nn.Module):
         self.size = width + self.seats
         offsets = np.cumsum([0, *self.one_hot[:-1]]) if self.one_hot else np.zeros(0, np.int64)
         self.register_buffer("offsets", torch.from_numpy(np.asarray(offsets, np.int64)), persistent=False)
+        # Equal ones read equal rows alike, whatever their agents are called.
+        self.meaning = (tuple(self.one_hot), scale.tobytes() if self.scaled else b"", self.seats)
 
     def forward(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         x: Tensor

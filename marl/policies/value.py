@@ -184,6 +184,9 @@ class ValuePolicy(NetworkPolicy):
             out, tape = network.run(inputs[0])
             return self._scores(out), first_rows(tape, taped)
         obs, agent_index = inputs
+        if taped == len(obs):  # a custom model need not know what to say of no rows
+            out, traced = self.model.run(obs, agent_index)
+            return self._scores(out), traced
         with torch.no_grad():  # autograd would walk back through these rows as well
             untaped = self.model(obs[taped:], agent_index[taped:])
         if not taped:

@@ -203,19 +203,22 @@ class Critic(nn.Module):
         following = np.where(inside, grid[np.where(inside, after, 0), rows["lane"], rows["seat"]], -1)
         if self.joint:
             unchanged = self._unchanged(batch)
-            same = unchanged[np.minimum(after, len(unchanged)) - 1, rows["lane"]]
+            same = unchanged[after - 1, rows["lane"]]
         else:
             same = (rows["new_obs"] == rows["obs"][following]).all(axis=1)
         return np.where(same, following, -1)
 
     def _unchanged(self, batch: MultiAgentBatch) -> Bools:
-        """Where a row's view after the step is the next row's view before it, ``[T - 1, E]``, in all that critics see."""
+        """Where a row's view after the step is the next row's view before it, ``[T, E]``, in all that critics see."""
+        found = np.zeros(batch.alive.shape[:2], bool)  # nothing follows on the last row
         if self.view.sees == "state":
-            return np.asarray((batch.new_state[:-1] == batch.state[1:]).all(axis=2))
+            found[:-1] = (batch.new_state[:-1] == batch.state[1:]).all(axis=2)
+            return found
         same = (batch.new_alive[:-1] == batch.alive[1:]).all(axis=2)
         for obs, new_obs in zip(batch.obs, batch.new_obs, strict=True):
             same &= (new_obs[:-1] == obs[1:]).all(axis=(2, 3))
-        return np.asarray(same)
+        found[:-1] = same
+        return found
 
 
 @torch.inference_mode()

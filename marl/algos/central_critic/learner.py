@@ -53,6 +53,8 @@ from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
 
 Numbers: TypeAlias = dict[str, Tensor]  # a loss and its parts, one number each
+STEPS = ("_train", "_minibatches", "_update", "_add_gradient", "_loss", "_check_finite")
+"""What ``stacked.py`` does for several policies at once, or relies on: a user's class that has another one is not stacked."""
 
 
 class CentralCriticLearner(Learner):
@@ -77,7 +79,7 @@ class CentralCriticLearner(Learner):
         self.shared = shared_optimisers(policies, configs)
         self.update_groups = _update_groups(policies, self.sharing)
         self.custom = build_losses(policies, configs)
-        self.own_loss = type(self)._loss is CentralCriticLearner._loss  # a user's class may have another one
+        self.own_steps = all(getattr(type(self), step) is getattr(CentralCriticLearner, step) for step in STEPS)
         self.magnets = {
             name: Magnet(actor, configs[name].magnet_coeff, configs[name].magnet_tau)
             for name, actor in self.actors.items() if configs[name].magnet_coeff > 0
@@ -198,11 +200,8 @@ class CentralCriticLearner(Learner):
     def _train_batch(self, name: PolicyID, rows: SampleBatch) -> TrainBatch:
         """The rows as tensors, and the rates that hold while the policy is trained on them."""
         config, actor, timesteps = self.configs[name], self.actors[name], self.timesteps[name]
-        self.lr[name], self.entropy_coeffs[name] = config.lr, config.entropy_coeff
-        if config.lr_schedule:
-            self.lr[name] = scheduled(config.lr_schedule, config.lr, timesteps)
-        if config.entropy_coeff_schedule:
-            self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
+        self.lr[name] = scheduled(config.lr_schedule, config.lr, timesteps)
+        self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
         train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.critics[name].device)
         data = train_batch.data
         if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
@@ -226,7 +225,7 @@ class CentralCriticLearner(Learner):
 
     def _unread_columns(self, name: PolicyID) -> set[str]:
         """What the loss of ours does not look at; a user's may look at everything."""
-        if name in self.custom:
+        if name in self.custom or not self.own_steps:
             return set()
         return {"rewards"} if self.configs[name].vf_clip_param is not None else {"rewards", "values"}
 

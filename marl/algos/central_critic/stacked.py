@@ -16,6 +16,7 @@ from torch import Tensor
 from marl.algos import together
 from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch
+from marl.algos.config import scheduled
 from marl.algos.stack import FlatStack
 from marl.data.batch import SampleBatch
 from marl.data.task import PolicyID
@@ -50,9 +51,13 @@ class TrainingJob:
         columns = tuple(
             (column, str(rows[column].dtype), rows[column].shape[1:]) for column in ("obs", "actions", "legal")
         )
+        actor, critic = learner.actors[name], learner.critics[name]
+        # A policy that was frozen for a while is behind the others on its schedule.
+        entropy_coeff = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, learner.timesteps[name])
         return (
-            type(learner), repr(config), repr(learner.models[name]), repr(learner.actors[name].kind.action_space), shapes,
-            columns, len(rows), learner.critics[name].view.sees, str(learner.critics[name].device),
+            type(learner), repr(config), entropy_coeff, repr(learner.models[name]),
+            repr(actor.kind.action_space), actor.features.meaning, shapes, columns, len(rows), critic.view.sees,
+            str(critic.device),
         )  # fmt: skip
 
     @classmethod
@@ -67,7 +72,7 @@ class TrainingJob:
 def can_be_stacked(learner: CentralCriticLearner, name: PolicyID) -> bool:
     """Whether everything that this policy's loss is made of is written for several policies at once."""
     penalties = name in learner.magnets or learner.kl_coeffs[name] > 0
-    users_loss = name in learner.custom or not learner.own_loss
+    users_loss = name in learner.custom or not learner.own_steps
     if penalties or users_loss or learner.learner_group.size > 1:
         return False
     return _plain(learner.networks[name])
@@ -139,9 +144,10 @@ class StackedActorCritic:
         return self._features(bodies, data)
 
     def _features(self, bodies: Sequence[Body], data: Mapping[str, Tensor]) -> Tensor:
-        """What the first layers see. Filters have statistics of their own; without one, all policies encode alike."""
+        """What the first layers see. Filters and users' preprocessors have numbers of their own; without them all policies
+        encode alike."""
         obs, index = data["obs"], data["agent_index"]
-        if bodies[0].filter is None:
+        if bodies[0].filter is None and bodies[0].features.custom is None:
             return bodies[0].encode(obs.flatten(0, 1), index.flatten()).view(*obs.shape[:2], -1)
         encoded = []
         for k in range(self.size):
@@ -224,10 +230,11 @@ class Stack:
         for column, values in self.parts[0].data.items():
             if column in left_out:
                 continue
-            together_ = torch.zeros(self.networks.size, self._room(), *values.shape[1:], dtype=values.dtype)
-            together_ = together_.to(values.device)
+            together_ = values.new_empty(self.networks.size, self._room(), *values.shape[1:])
             for k in range(self.networks.size):
-                together_[k, : len(values)] = self.parts[min(k, len(self.parts) - 1)].data[column]
+                own = self.parts[min(k, len(self.parts) - 1)].data[column]
+                together_[k, : len(own)] = own
+                together_[k, len(own) :] = own[:1]  # not zeros: a user's preprocessor may make anything of them
             found[column] = together_
         return found
 

@@ -258,7 +258,7 @@ class QmixLearner(OffPolicyLearner):
         team = minibatch.team
         if team.replay.priorities is None and not self.config.full_td_error:
             return
-        errors = (values[0] - values[1]).numpy()
+        errors = (values[0] - values[1]).cpu().numpy()
         team.replay.update_priorities(minibatch.drawn["place"][minibatch.part], _per_draw(errors, minibatch.drawn))
         if self.config.full_td_error:
             for name in self._taught(team):

@@ -32,7 +32,7 @@ def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
         parts += update.values
         rows += sum(values.shape[1] for values in update.values)
     # In float64: sums over many rows would lose digits.
-    q, target = torch.cat(parts, dim=1).double().numpy()
+    q, target = torch.cat(parts, dim=1).double().cpu().numpy()
     lengths = np.diff([*starts, rows])
     stats = {
         "td_loss": np.mean([update.loss for update in updates]),

@@ -35,6 +35,7 @@ class Shown:
     rows: int  # of all moments, times members
     shape: tuple[int, ...]  # of what a network says of one row
     parts: list[Part]
+    device: torch.device
 
     def run(self, taped: int) -> tuple[Tensor, list[Run]]:
         """Values ``[rows, ...]``, zeros where nobody plays, and tapes of the first ``taped`` rows."""
@@ -53,7 +54,9 @@ class Shown:
             found[rows] = scores
             if first:
                 runs.append((network, rows[:first], tape))
-        return torch.zeros(self.rows, *self.shape) if found is None else found, runs
+        if found is None:
+            found = torch.zeros(self.rows, *self.shape, device=self.device)
+        return found, runs
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class MemberValues:
             able = self._able(k, networks)
             parts = self._parts(np.concatenate(who, axis=1), (obs, index), able)
             for shown, part in zip(found, parts, strict=True):
-                shown[k] = Shown(n, len(obs) // updates, next(iter(able.values())).score_shape, part)
+                shown[k] = Shown(n, len(obs) // updates, next(iter(able.values())).score_shape, part, self.device)
             at += n
         return found
 
