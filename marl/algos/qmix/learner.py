@@ -119,7 +119,7 @@ class QmixLearner(OffPolicyLearner):
             optimiser.zero()
         self.td_errors.clear()
         judged = [self._learn_from(minibatch) for minibatch in minibatches]
-        loss = self._checked(torch.stack([loss for loss, _ in judged]).sum())
+        loss = self._checked(_sum([loss for loss, _ in judged]))
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
         self.counters["num_updates"] += 1
@@ -298,6 +298,11 @@ class QmixLearner(OffPolicyLearner):
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         for team in self.teams:
             team.load_replay_state(state[team.name])
+
+
+def _sum(losses: Sequence[Tensor]) -> Tensor:
+    """Mostly there is one team, and nothing to add up."""
+    return losses[0] if len(losses) == 1 else torch.stack(list(losses)).sum()
 
 
 def _per_draw(errors: np.ndarray[Any, Any], drawn: SampleBatch) -> np.ndarray[Any, Any]:
