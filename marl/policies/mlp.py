@@ -30,7 +30,7 @@ FEW = 1_024
 FEW_ROWS = 48
 """The same for turning a layer round: a single env's decision is a matter of microseconds."""
 
-FEW_INPUTS, MANY_ROWS = 32, 256
+FEW_INPUTS, MANY_ROWS = 32, 64
 """Where a layer has few inputs and many rows, the product for its gradient is faster the other way round."""
 
 _aten = torch.ops.aten  # torch's own derivatives of activations, which autograd would call

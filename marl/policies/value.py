@@ -7,6 +7,7 @@ With ``num_atoms`` above 1 the network gives, for every action, how likely each 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -197,8 +198,9 @@ class ValuePolicy(NetworkPolicy):
     def pull(self, tape: Tape | Tensor, slopes: Tensor) -> None:
         """Add d loss / d parameter to the gradients; ``slopes`` are d loss / d scores."""
         if self.dueling:
-            # score = state + advantage - mean advantage: the state gets all slopes, an advantage its own less their mean.
-            slopes = torch.cat([slopes.sum(1, keepdim=True), slopes - slopes.mean(1, keepdim=True)], dim=1)
+            # The state gets all slopes, an advantage its own less their mean.
+            centring = _centring(self.num_actions, slopes.dtype, slopes.device)
+            slopes = torch.mm(slopes, centring) if self.num_atoms == 1 else torch.matmul(centring.t(), slopes)
         self.model.pull(tape, slopes.flatten(1))
 
     @property
@@ -221,8 +223,17 @@ class ValuePolicy(NetworkPolicy):
             out = out.view(len(out), -1, self.num_atoms)
         if not self.dueling:
             return out
-        state, advantage = out[:, :1], out[:, 1:]
-        return state + advantage - advantage.mean(1, keepdim=True)
+        centring = _centring(self.num_actions, out.dtype, out.device)
+        return torch.mm(centring, out.t()).t() if self.num_atoms == 1 else torch.matmul(centring, out)
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)
+
+
+@cache
+def _centring(actions: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """``score = state + advantage - mean advantage`` as a matrix ``[actions, 1 + actions]``: one product, and its transpose is
+    the way back."""
+    with torch.inference_mode(False):  # asked for first by a policy that acts, it is for learning as well
+        state = torch.ones(actions, 1, dtype=dtype, device=device)
+        return torch.cat([state, torch.eye(actions, dtype=dtype, device=device) - 1 / actions], dim=1)

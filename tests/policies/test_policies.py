@@ -236,6 +236,19 @@ def test_dueling_values_are_the_state_value_plus_centred_advantages() -> None:
     assert torch.allclose(policy.values(features, torch.zeros(5, dtype=torch.long)).mean(1), out[:, 0], atol=1e-6)  # type: ignore[operator]
 
 
+def test_a_dueling_network_that_has_acted_can_still_be_learned_by_autograd() -> None:
+    policy = build_policy(PolicySpec("value", 0, options={"dueling": True}), kind(spaces.Discrete(11)))
+    obs, seats = torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64)
+    with torch.inference_mode():
+        before = policy.values(obs, seats)
+    after = policy.values(obs, seats)
+    after[:, 0].sum().backward()
+    assert torch.equal(before, after)
+    # The slope by one value: 1 for the state, 1 - 1/11 for its own advantage, -1/11 for all others; of two rows.
+    slope = list(policy.parameters())[-1].grad
+    assert torch.allclose(slope, torch.tensor([2.0, 20 / 11] + 10 * [-2 / 11]))
+
+
 def test_shared_value_layers_add_one_output() -> None:
     shared = build_policy(
         PolicySpec("stochastic", 0, model=ModelConfig(vf_share_layers=True)), kind(spaces.Discrete(3))

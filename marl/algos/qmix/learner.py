@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import Loss, build_losses, slopes_by, with_custom, with_slopes
 from marl.algos.learner import LearnerSpec, Metrics
-from marl.algos.off_policy import OffPolicyLearner, UpdateRatio
+from marl.algos.off_policy import OffPolicyLearner, TargetNetwork, UpdateRatio
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
@@ -68,6 +68,9 @@ class QmixLearner(OffPolicyLearner):
         self.shared = shared_optimisers(spec.policies, spec.configs)
         self.custom = build_losses(spec.policies, spec.configs)
         self.teams = build_teams(spec, config, self.device)
+        self.followers = {name: TargetNetwork(slow, self.values[name]) for name, slow in self.targets.items()}
+        mixed = [team for team in self.teams if team.optimiser is not None]
+        self.mixer_followers = [TargetNetwork(team.target_mixer, team.mixer) for team in mixed]
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
@@ -116,7 +119,7 @@ class QmixLearner(OffPolicyLearner):
             optimiser.zero()
         self.td_errors.clear()
         judged = [self._learn_from(minibatch) for minibatch in minibatches]
-        loss = self._checked(torch.stack([loss for loss, _ in judged]).sum())
+        loss = self._checked(_sum([loss for loss, _ in judged]))
         lr = scheduled(self.config.lr_schedule, self.config.lr, max(self.timesteps.values()))
         norms = [optimiser.step(self.config.grad_clip, lr, self.learner_group) for optimiser in optimisers]
         self.counters["num_updates"] += 1
@@ -218,9 +221,9 @@ class QmixLearner(OffPolicyLearner):
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""
         for name in self.trained:
-            self.targets[name].load_state_dict(self.values[name].state_dict())
-        for team in self.teams:
-            team.target_mixer.load_state_dict(team.mixer.state_dict())
+            self.followers[name].move(1.0)
+        for mixer in self.mixer_followers:
+            mixer.move(1.0)
         self.counters["num_target_updates"] += 1
         self.counters["last_target_update_ts"] = max(self.timesteps.values())
 
@@ -295,6 +298,11 @@ class QmixLearner(OffPolicyLearner):
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         for team in self.teams:
             team.load_replay_state(state[team.name])
+
+
+def _sum(losses: Sequence[Tensor]) -> Tensor:
+    """Mostly there is one team, and nothing to add up."""
+    return losses[0] if len(losses) == 1 else torch.stack(list(losses)).sum()
 
 
 def _per_draw(errors: np.ndarray[Any, Any], drawn: SampleBatch) -> np.ndarray[Any, Any]:

@@ -77,7 +77,7 @@ class Minibatch:
 
     def decisions(self) -> int:
         """Of single members, in all rows."""
-        return int(self.drawn["present"][self.part].sum())
+        return int(np.count_nonzero(self.drawn["present"][self.part]))
 
 
 class Drawing:

@@ -18,7 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from marl.policies.mlp import gradient_of
+from marl.policies.mlp import ACTIVATIONS, gradient_of
+
+_ELU = ACTIVATIONS["elu"]
 
 Tape: TypeAlias = tuple[Any, ...]
 """What ``pull`` needs of a ``run``."""
@@ -117,13 +119,13 @@ class MonotonicMixer(Mixer):
     def mix(self, values: Tensor, weights: Weights) -> Tensor:
         """``[N, n]`` to ``[N]``."""
         w1, b1, w2, v = weights
-        hidden = F.elu(torch.bmm(values.unsqueeze(1), w1).squeeze(1) + b1)
+        hidden = F.elu(torch.baddbmm(b1.unsqueeze(1), values.unsqueeze(1), w1).squeeze(1))
         return (hidden * w2).sum(dim=1) + v
 
     def run(self, values: Tensor, state: Tensor) -> tuple[Tensor, Tape]:
         (w1, b1, w2, v), given = self._run_nets(state)
         size1, size2 = w1.abs().view(-1, self.members, self.embed), w2.abs()
-        hidden = F.elu(torch.bmm(values.unsqueeze(1), size1).squeeze(1) + b1)
+        hidden = F.elu(torch.baddbmm(b1.unsqueeze(1), values.unsqueeze(1), size1).squeeze(1))
         mixed = (hidden * size2).sum(dim=1) + v.squeeze(1)
         return mixed, (values, hidden, (w1, size1), (w2, size2), given)
 
@@ -136,7 +138,7 @@ class MonotonicMixer(Mixer):
         values, hidden, (w1, size1), (w2, size2), given = tape
         g = slopes.unsqueeze(1)
         # Below 0 elu is exp(x) - 1 = h, so that its slope exp(x) is h + 1; above it is 1.
-        dx = (size2 * g).mul_(hidden.clamp(max=0).add_(1))
+        dx = _ELU.slope(size2 * g, hidden)
         dw2 = (hidden * g).mul_(w2.sign())
         dw1 = (values.unsqueeze(2) * dx.unsqueeze(1)).flatten(1).mul_(w1.sign())
         for net, net_given, slope in zip(self._nets, given, (dw1, dx, dw2, g), strict=True):

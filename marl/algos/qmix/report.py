@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +36,15 @@ def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
     q, target = torch.cat(parts, dim=1).double().cpu().numpy()
     lengths = np.diff([*starts, rows])
     stats = {
-        "td_loss": np.mean([update.loss for update in updates]),
-        "mean_q": np.mean(np.add.reduceat(q, starts) / lengths),
-        "min_q": np.mean(np.minimum.reduceat(q, starts)),
-        "max_q": np.mean(np.maximum.reduceat(q, starts)),
-        "mean_td_error": np.mean(np.add.reduceat(np.abs(q - target), starts) / lengths),
-        "cur_lr": np.mean([update.lr for update in updates]),
+        "td_loss": fmean([update.loss for update in updates]),
+        "mean_q": (np.add.reduceat(q, starts) / lengths).mean(),
+        "min_q": np.minimum.reduceat(q, starts).mean(),
+        "max_q": np.maximum.reduceat(q, starts).mean(),
+        "mean_td_error": (np.add.reduceat(np.abs(q - target), starts) / lengths).mean(),
+        "cur_lr": fmean([update.lr for update in updates]),
     }
     metrics: Metrics = {}
     for i, name in enumerate(trained):
         norms = [float(update.norms[i]) for update in updates]
-        metrics[name] = {**{key: float(value) for key, value in stats.items()}, "grad_norm": float(np.mean(norms))}
+        metrics[name] = {**{key: float(value) for key, value in stats.items()}, "grad_norm": fmean(norms)}
     return metrics

@@ -281,9 +281,8 @@ def slopes_of_chosen(slopes: Tensor, actions: Mapping[int, Tensor], values: Valu
     at = 0
     for k, of_kind in values.items():
         n = of_kind.shape[1]
-        own = slopes[:, at : at + n].unsqueeze(2)
-        found[k] = torch.zeros(of_kind.shape, dtype=own.dtype, device=own.device).scatter_(
-            2, actions[k].unsqueeze(2), own
-        )
+        own = slopes if len(values) == 1 else slopes[:, at : at + n]
+        zeros = torch.zeros(of_kind.shape, dtype=own.dtype, device=own.device)
+        found[k] = zeros.scatter_(2, actions[k].unsqueeze(2), own.unsqueeze(2))
         at += n
     return found
