@@ -46,8 +46,12 @@ def run_stack(trainers: Sequence[Trainer], displays: Sequence[Display]) -> list[
 
 
 def _stop_soon(trainers: Sequence[Trainer], display: Display) -> None:
-    """The first Ctrl-C; evaluations are broken off, as nothing is learned from them."""
-    for trainer in trainers:
-        if trainer.evaluation.running:
-            trainer.evaluation.break_off()
+    """The first Ctrl-C; while one seed is evaluated, so that others come next, none of these evaluations is waited for."""
+    running = [trainer.evaluation for trainer in trainers if trainer.evaluation.running]
+    if running:
+        display.note("stopping; evaluations are broken off, and made when the seeds go on")
     display.note("stopping all seeds after this iteration; press Ctrl-C again to stop at once")
+    for trainer in trainers:
+        trainer.evaluation.unwanted = bool(running)
+    for evaluation in running:  # one at most: nobody waits for others in the middle of one
+        evaluation.break_off()

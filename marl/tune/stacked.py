@@ -25,6 +25,8 @@ from marl.tune.plan import Plan, Planned
 from marl.tune.table import Board, Screen
 from marl.tune.trial import RunningTrial, read_error, write_error
 
+STOPPING = "stopping all trials after this iteration; press Ctrl-C again to stop at once"
+
 
 def stacks_of(plan: Plan, trials: Sequence[Planned]) -> list[list[Planned]]:
     """Trials that can be trained together, at most ``max_concurrent_trials`` at a time."""
@@ -74,7 +76,11 @@ def play_stacked(journal: Journal, verbose: int) -> None:
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)  # of an earlier start
     screen.start()
     try:
-        with suppress(KeyboardInterrupt), under(journal.plan.trust), interruptible(lambda: None) as stopped:
+        with (
+            suppress(KeyboardInterrupt),
+            under(journal.plan.trust),
+            interruptible(lambda: screen.note(STOPPING)) as stopped,
+        ):
             for stack in stacks_of(journal.plan, journal.open_trials):
                 if not stopped():
                     Lockstep([partial(_train, journal, screen, trial, stopped) for trial in stack]).run()

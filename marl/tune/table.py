@@ -179,6 +179,11 @@ class Screen:
         if self.verbose > 2:
             self._print(pretty_print(row.shown))
 
+    def note(self, text: str) -> None:
+        """Something about the search as a whole."""
+        if self.verbose:
+            self._print(text)
+
     def finish(self) -> None:
         """Stop drawing; the last state stays."""
         if self._live is not None:

@@ -69,6 +69,12 @@ class WholeNumbers(SoundArrays):
         return frame
 
 
+class NoObservations(SoundArrays):
+    def spoil(self, frame: StepOutput) -> Any:
+        frame.obs = None  # type: ignore[assignment]
+        return frame
+
+
 class NoFrame(SoundArrays):
     def spoil(self, frame: StepOutput) -> Any:
         return frame.obs, frame.rewards

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pettingzoo.utils import BaseWrapper
+from pettingzoo.utils.conversions import aec_to_parallel
 
 from marl.envs.adapters.pettingzoo import PettingZooParallelEnv
 from marl.envs.adapters.pettingzoo_rounds import looks_twice, play_round
@@ -57,3 +59,29 @@ def test_envs_with_other_wrappers_or_of_others_are_stepped_by_themselves() -> No
 
     assert not looks_twice(Around())
     assert not looks_twice(importlib.import_module("pettingzoo.classic.rps_v2").parallel_env())
+
+
+class SeesSevens(BaseWrapper):  # type: ignore[misc]
+    """A wrapper of the user's around the turn-based env, inside of the conversion."""
+
+    def observe(self, agent: str) -> Any:
+        return super().observe(agent) * 0 + 7
+
+
+def test_what_wrappers_inside_of_the_conversion_show_is_what_agents_see() -> None:
+    turns = importlib.import_module("mpe2.simple_spread_v3").env(max_cycles=4)
+    env = PettingZooParallelEnv(aec_to_parallel(SeesSevens(turns)))
+    first, _ = env.reset(seed=0)
+    later = env.step(dict.fromkeys(env.possible_agents, 0)).obs
+    for obs in (first, later):
+        assert {float(number) for seen in obs.values() for number in seen} == {7.0}
+
+
+def test_a_scenario_of_the_users_own_may_look_as_often_as_the_conversion_lets_it() -> None:
+    env = make("simple_spread_v3")
+
+    class Counting(type(env.unwrapped.scenario)):  # type: ignore[misc]
+        """Its module is not one of mpe2's."""
+
+    env.unwrapped.scenario.__class__ = Counting
+    assert not looks_twice(env)

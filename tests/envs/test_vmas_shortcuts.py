@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,14 @@ def test_another_version_of_vmas_is_played_as_it_comes(monkeypatch: pytest.Monke
     env = new_env("balance", 2)
     assert env._shortcuts is None
     assert "step" not in vars(env.env.world)
+
+
+def test_a_vmas_that_does_not_tell_its_version_is_played_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(vmas_physics, "version", nowhere)
+    assert new_env("balance", 2)._shortcuts is None
 
 
 def test_a_checkpoint_passes_between_the_two_ways() -> None:

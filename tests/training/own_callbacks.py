@@ -68,3 +68,19 @@ class FailsForSeedOne(marl.Callbacks):
         if trainer.scenario.seed == 1:
             logging.getLogger("marl.test").warning("seed 1 is unlucky")
             result["ok"] = 1 / (2 - trainer.iteration)
+
+
+class StopsInEvaluation(marl.Callbacks):
+    """Presses Ctrl-C in the first episode of an evaluation, once, and notes the seeds whose evaluations have begun."""
+
+    armed = False
+    begun: tuple[int, ...] = ()
+
+    def on_episode_start(self, *, worker: Any, episode: marl.RunningEpisode, **_: Any) -> None:
+        cls = StopsInEvaluation
+        if not episode.evaluating:
+            return
+        cls.begun += (worker.spec.seed,)
+        if cls.armed:
+            cls.armed = False
+            signal.raise_signal(signal.SIGINT)

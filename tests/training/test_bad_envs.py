@@ -141,6 +141,7 @@ def test_an_error_in_one_of_several_copies_names_the_copy() -> None:
         (arrays.NaNRewards, r"worker 0, copy 0, step 3: the reward of agent 'a_1' is inf"),
         (arrays.Narrow, r"worker 0, copy 0, step 1: frame.rewards has shape \(2, 1\), expected \(2, 2\)"),
         (arrays.WholeNumbers, r"worker 0, copy 0, step 1: frame.obs\[0\] has the type int64, expected float32"),
+        (arrays.NoObservations, r"worker 0, copy 0, step 1: frame.obs is a NoneType, expected a list of arrays"),
         (arrays.NoFrame, r"worker 0, copy 0, step 1: the env returned a tuple; expected a marl.StepOutput"),
         (arrays.Outside, r"worker 0, copy 0, step 3: the observation of agent 'a_1' is not in its space"),
         (arrays.TooManyChoices, r"step 5: the observation of agent 'a_0' is not in its space: it holds 5 at place 0"),

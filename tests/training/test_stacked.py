@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from marl.runs.progress import Progress
 from marl.runs.result import without_wall_clock
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
-from marl.training.display import Quiet
+from marl.training.display import Display, Quiet
 from marl.training.loop import Outcome
 from marl.training.memory_estimate import check_memory
 from marl.training.seed_displays import SeedLines, SeedsTable, _Row
 from marl.training.stacked import check_stack, run_stack
 from marl.training.trainer import Trainer
+from tests.training.own_callbacks import StopsInEvaluation
 from tests.training.test_display import Terminal, result
 
 KEYS: dict[str, Any] = {
@@ -42,7 +43,9 @@ def keys_of(seed: int, iterations: int = 4, **algo: Any) -> dict[str, Any]:
     return {**KEYS, "seed": seed, "stop": stop, "algo": {**KEYS["algo"], **algo}}
 
 
-def train(place: Path, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Outcome | Exception]:
+def train(
+    place: Path, runs: Mapping[str, Mapping[str, Any]], displays: Sequence[Display] = ()
+) -> dict[str, Outcome | Exception]:
     """Train runs by name together into directories of these names, or go on there."""
     with ExitStack() as opened:
         trainers = []
@@ -51,7 +54,7 @@ def train(place: Path, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Outco
             trainer = opened.enter_context(Trainer(scenario=compose(keys), fresh=not there))
             trainer.store.enter(place / name, place / name if there else None)
             trainers.append(trainer)
-        outcomes = run_stack(trainers, [Quiet() for _ in trainers])
+        outcomes = run_stack(trainers, displays or [Quiet() for _ in trainers])
     return dict(zip(runs, outcomes, strict=True))
 
 
@@ -116,6 +119,38 @@ def test_a_stack_that_was_stopped_goes_on_exactly_as_a_whole_or_one_by_one(strai
     train(tmp_path / "half", {"0": keys_of(0), "1": keys_of(1)})
     for seed in ("0", "1"):
         assert same(weights(tmp_path / "half" / seed), weights(straight / seed))
+
+
+class Told(Quiet):
+    """Keeps what a person is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_ctrl_c_in_an_evaluation_breaks_off_those_of_all_seeds_and_they_are_made_later(
+    straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = "tests.training.own_callbacks:StopsInEvaluation"
+    runs = {str(seed): {**keys_of(seed), "callbacks": watched} for seed in (0, 1, 2)}
+    monkeypatch.setattr(StopsInEvaluation, "armed", True)
+    monkeypatch.setattr(StopsInEvaluation, "begun", ())
+    first = Told()
+    stopped = train(tmp_path, runs, [first, Told(), Told()])
+    assert StopsInEvaluation.begun == (0,)  # nobody waits for those of seeds 1 and 2
+    assert first.notes == [
+        "stopping; evaluations are broken off, and made when the seeds go on",
+        "stopping all seeds after this iteration; press Ctrl-C again to stop at once",
+    ]
+    assert [outcome.interrupted for outcome in stopped.values()] == [True] * 3  # type: ignore[union-attr]
+    train(tmp_path, runs)
+    for seed in runs:
+        assert same(weights(tmp_path / seed), weights(straight / seed))
+        for line, other in zip(results(tmp_path / seed), results(straight / seed), strict=True):
+            assert line.get("evaluation") == other.get("evaluation")
 
 
 def test_seeds_leave_the_stack_when_they_have_met_their_stop_condition(straight: Path, tmp_path: Path) -> None:

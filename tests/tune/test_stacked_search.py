@@ -50,7 +50,9 @@ def test_a_trial_of_a_stacked_search_learns_what_a_stacked_run_learns(tmp_path: 
             assert np.array_equal(array, alone.get_weights()["default_policy"][name])
 
 
-def test_after_ctrl_c_a_stacked_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_ctrl_c_a_stacked_search_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = plan_scenarios(small(checkpoint_freq=1), TuneConfig(stacked=True), "here")
     journal = Journal(tmp_path, {"trainable": "scenario", "keys": small(checkpoint_freq=1)}, plan)
     journal.write()
@@ -62,8 +64,9 @@ def test_after_ctrl_c_a_stacked_search_goes_on(tmp_path: Path, monkeypatch: pyte
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Journal, "note", press)
-    play_stacked(journal, verbose=0)
+    play_stacked(journal, verbose=1)
     monkeypatch.undo()
+    assert capsys.readouterr().out.count("stopping all trials after this iteration; press Ctrl-C again to stop") == 1
     assert set(journal.status) == {"INTERRUPTED"}
     assert journal.interrupted
     found = search_scenario(small(checkpoint_freq=1), TuneConfig(stacked=True), "here", "s", None, tmp_path, verbose=0)

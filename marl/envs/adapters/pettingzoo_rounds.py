@@ -16,12 +16,24 @@ PURE = ("mpe2.", "pettingzoo.mpe.")
 """Modules of envs in which looking neither changes nor draws anything, so that it makes no difference how often one looks."""
 
 
+PASSING_ON = ("BaseWrapper", "OrderEnforcingWrapper", "AssertOutOfBoundsWrapper", "ClipOutOfBoundsWrapper")
+"""Wrappers of PettingZoo that look at actions and order alone: what agents see and are paid passes through as it is."""
+
+
 def looks_twice(env: Any) -> bool:
-    """Whether this parallel env is such a conversion, without other wrappers around it."""
+    """Whether this parallel env is such a conversion, without wrappers around or in it that change what is seen or paid."""
     inner = getattr(env, "aec_env", None)
-    if inner is None or not type(env.unwrapped).__module__.startswith(PURE):
+    if inner is None or not type(env).__module__.startswith("pettingzoo.utils.conversions"):
         return False
-    return type(env).__module__.startswith("pettingzoo.utils.conversions")
+    bare = env.unwrapped
+    while inner is not bare:
+        wrapper = type(inner)
+        if not wrapper.__module__.startswith("pettingzoo.utils.wrappers.") or wrapper.__name__ not in PASSING_ON:
+            return False
+        inner = inner.env
+    # A scenario of the user's own is played by the env class of mpe2, too.
+    scenario = getattr(bare, "scenario", bare)
+    return all(type(part).__module__.startswith(PURE) for part in (bare, scenario))
 
 
 def play_round(env: Any, actions: Mapping[AgentID, Action]) -> StepResult:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import combinations
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
@@ -63,7 +63,10 @@ rotation_of, spin_of = attrgetter("state._rot"), attrgetter("state._ang_vel")
 
 def is_proven() -> bool:
     """Whether the installed VMAS is one whose inside is known."""
-    return version("vmas") in PROVEN
+    try:
+        return version("vmas") in PROVEN
+    except PackageNotFoundError:  # a copy of its sources on the path: it can be imported, but does not tell its version
+        return False
 
 
 def hasten(world: Any) -> bool:

@@ -56,7 +56,7 @@ class EnvCheck:
             flags = (frame.present, frame.terminated, frame.truncated, frame.blind, frame.over)
             arrays = (*flags, frame.rewards, frame.state, *frame.obs, *frame.legal)
             shapes: object = ([array.shape for array in arrays], [column.dtype for column in frame.obs])
-        except AttributeError:
+        except (AttributeError, TypeError):
             shapes = None  # something is no array, or the frame no frame
         if shapes is None or shapes != self._shapes:  # those of the frame before were right
             for text in misshapen(self.env, frame):
@@ -211,6 +211,9 @@ def misshapen(env: BatchedEnv, frame: object) -> Iterator[str]:
             yield f"frame.{name} has shape {np.shape(getattr(frame, name))}, expected {shape}."
     for name in ("obs", "legal"):
         columns = getattr(frame, name)
+        if not hasattr(columns, "__len__"):
+            yield f"frame.{name} is a {type(columns).__name__}, expected a list of arrays: one per kind of agent."
+            continue
         if len(columns) != len(env.kinds):
             yield f"frame.{name} has {len(columns)} arrays, expected {len(env.kinds)}: one per kind of agent."
             continue

@@ -54,6 +54,7 @@ class Evaluation(Extension):
         self.last: Result | None = None
         self.best: float | None = None
         self.running = False
+        self.unwanted = False  # whether one that begins now is broken off at once: the run is being stopped
         self._broken_off = False
         self.show: Callable[[str], None] = _to_nobody
         """Is told what is going on while an evaluation runs, and an empty text afterwards."""
@@ -132,6 +133,8 @@ class Evaluation(Extension):
     def _play(self, trainer: Trainer, seeds: list[int]) -> EpisodeStats:
         """The episodes, which may take any time; whoever waits is told what for."""
         config = trainer.scenario
+        if self.unwanted:
+            self.break_off()
         self.show(f"evaluating ({len(seeds)} episodes)")
         patience = Timer(PATIENCE_S, warn_of_long, (config.horizon,))
         patience.daemon = True
