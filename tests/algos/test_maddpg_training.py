@@ -47,8 +47,8 @@ def test_the_actors_step_leaves_the_critics_gradient_alone() -> None:
     with filled("ddpg", "Pendulum-v1") as trainer:
         pupil = learner_of(trainer).actor_critics["default_policy"]
         pupil.optimisers["critic"].zero()
-        seen = pupil.transitions(pupil.sample(np.random.default_rng(0)))
-        learner_of(trainer)._improve_actor(pupil, seen, 1e-3, 1.0)
+        t = pupil.transitions(pupil.sample(np.random.default_rng(0)))
+        learner_of(trainer)._improve_actor(pupil, t, pupil.view(t.now, pupil.view.played(t)), 1.0)
         assert pupil.optimisers["critic"].grad.abs().max() == 0
         assert pupil.optimisers["actor"].grad.abs().max() > 0
 
