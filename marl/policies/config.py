@@ -14,7 +14,7 @@ from marl.needs import above, algo_needs, declare, given, needs, none_of, not_fo
 ActivationName: TypeAlias = Literal["tanh", "relu", "silu", "gelu", "elu"]
 OTHER_NAMES = {"swish": "silu"}  # RLlib's
 # The next line is written by `python benchmarks/activations.py --write`.
-ACTIVATION_COST = "relu 0.95, silu 0.90, gelu 1.19, elu 1.12"
+ACTIVATION_COST = "relu 0.90, silu 1.00, gelu 1.24, elu 1.11"
 OWN_MEMORY = "a custom model brings its own memory (carry_size)"
 RECURRENT = (one_of("use_lstm", True), one_of("use_gru", True))
 MEMORY = declare(needs(*RECURRENT, given("custom_model")))
