@@ -14,6 +14,7 @@ from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.central_critic.train_batch import Minibatch
 from marl.policies.distributions import Categorical, Distribution, distribution_for
 from marl.policies.networks import Features
+from marl.policies.stochastic import StochasticPolicy
 from marl.training.trainer import Trainer
 from tests.algos.updates import small_run
 
@@ -162,3 +163,13 @@ def test_gradients_of_a_whole_loss_are_those_of_autograd(case: str, env: str, mo
         for parameter, gradient in zip(parameters, expected, strict=True):
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-10)
+
+
+def test_an_illegal_option_gets_no_gradient_whatever_a_distribution_says_of_it() -> None:
+    keys = {"env": "tests.algos.witnessed:Witnessed", "vf_share_layers": True}
+    with small_run("ppo", {"agents": 2, "masked": True}, **keys) as trainer:
+        (actor,) = trainer.workers.policies.values()
+        assert isinstance(actor, StochasticPolicy)
+        legal = torch.tensor([[True, False, True, True], [False, True, True, False]])
+        by_outputs = actor.by_outputs(torch.ones(2, 4), torch.full((2,), 5.0), legal)
+    assert by_outputs.tolist() == [[1, 0, 1, 1, 5], [0, 1, 1, 0, 5]]
