@@ -1,4 +1,5 @@
-# Every target sets up .venv by itself when needed.
+# Every target sets up .venv by itself when needed; `make test PYTHON=python3.13` with another Python.
+PYTHON ?= python3
 PY := .venv/bin/python
 READY := .venv/.ready
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; three, because many tests wait for processes of their own
@@ -52,7 +53,7 @@ bench: $(READY)  ## Throughput, as ratios from one run.
 	$(PY) benchmarks/updates.py
 
 $(READY): pyproject.toml constraints.txt
-	test -x $(PY) || python3 -m venv .venv
+	test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --upgrade pip
 	$(PY) -m pip install --quiet -c constraints.txt -e '.[test]'
 	touch $(READY)

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -374,3 +375,8 @@ def test_speeds_are_steps_by_seconds_and_the_advice_compares_them() -> None:
 def test_the_version_is_printed(command: Command) -> None:
     code, out, _ = command("--version")
     assert (code, out.strip()) == (0, f"marl {marl.__version__}")
+
+
+def test_the_package_itself_is_the_command() -> None:
+    said = subprocess.run([sys.executable, "-m", "marl", "--version"], capture_output=True, text=True, timeout=60)
+    assert (said.returncode, said.stdout.strip()) == (0, f"marl {marl.__version__}")
