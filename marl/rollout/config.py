@@ -161,6 +161,16 @@ class RolloutConfig(Config):
         "data/*/trajs_*.npz. Evaluation still plays.",
         json_schema_extra=declare(not_for("es", why=ES_PLAYS)),
     )
+    fake_sampler: bool = Field(
+        False,
+        description="Play one round and hand it to the learners again and again, to time learning alone "
+        "(timers.learn_throughput). The episodes of the round are counted once; nothing more is learned about the env.",
+        json_schema_extra=declare(
+            needs(not_given("input"), why="recordings are read, not played"),
+            needs(not_given("output"), why="a round that comes again is no new recording"),
+            not_for("es", why=ES_PLAYS),
+        ),
+    )
     record_env: bool | PositiveInt = Field(
         False,
         description="Film training: after every so many iterations (true: 10) each worker plays one episode, exploring, on a "

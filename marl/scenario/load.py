@@ -17,6 +17,7 @@ from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MODEL_KEYS, MULTIAGEN
 from marl.scenario.joyrl import Translation, is_joyrl, translate
 from marl.scenario.key_places import misplaced, takes_list
 from marl.scenario.rllib_keys import OLD_KEYS
+from marl.scenario.rllib_words import in_our_words
 from marl.scenario.search_marks import refuse_marks
 from marl.scenario.yaml_text import parse_yaml
 
@@ -235,7 +236,7 @@ def _add_section(raw: dict[str, Any], section: str, keys: Mapping[str, Any]) -> 
 
 def compose(raw: Mapping[str, Any], where: str = "config") -> Scenario:
     """A checked scenario from a (possibly flat) dict."""
-    keys = sort_keys(raw)
+    keys = sort_keys(in_our_words(raw, where))
     refuse_marks(keys, where)  # before the types are checked, which would call a search a wrong value
     known = [*TOP_KEYS, *ALL_ALGO_KEYS, *MODEL_KEYS, *MULTIAGENT_KEYS]
     _import_first(keys.get("imports"))

@@ -13,6 +13,7 @@ from marl.offline.recording import RecordedPlay, Recorder
 from marl.offline.source import RecordedEpisodes, check_learners
 from marl.rollout.pool import WorkerPool
 from marl.rollout.rollout_buffer import Collected
+from marl.rollout.same_round import SameRound
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
@@ -37,7 +38,8 @@ class Source(Protocol):
 
 
 def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
-    """The workers, written down where asked; recorded episodes; populations where learners are evolution strategies."""
+    """The workers, written down where asked, or their first round alone; recorded episodes; populations where learners are
+    evolution strategies."""
     try:
         return _chosen(setup, workers, learners)
     except UserError:
@@ -53,6 +55,8 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
     if scenario.input is not None:
         check_learners(setup, learners)
         return RecordedEpisodes(setup, scenario.input)
+    if scenario.fake_sampler:
+        return SameRound(workers)
     if scenario.output is not None:
         return RecordedPlay(workers, _recorder(setup, Path(scenario.output).expanduser()))
     return workers

@@ -197,6 +197,8 @@ NEEDS: list[Row] = [
     Row("RolloutConfig", "soft_horizon", True, "horizon", {}, {"horizon": 5}),
     Row("RolloutConfig", "soft_horizon", True, "no input", {"input": "data", "horizon": 5}, {"horizon": 5}),
     Row("RolloutConfig", "output", "new", "no input", {"input": "data"}, {}),
+    Row("RolloutConfig", "fake_sampler", True, "no input", {"input": "data"}, {}),
+    Row("RolloutConfig", "fake_sampler", True, "no output", {"output": "new"}, {}),
     Row("RolloutConfig", "output_format", "json", "output", {}, {"output": "new"}),
     Row("RolloutConfig", "env_task_fn", "mine:tasks", "no input", {"input": "data"}, {}),
     Row("Scenario", "stacked", True, "num_workers: 0 or pool: in_process", {"num_workers": 1}, {}),
@@ -272,6 +274,7 @@ POLICY_NEEDS: list[PolicyRow] = [
     PolicyRow("RolloutConfig", "soft_horizon", True, "not for es", ES, PPO, {"horizon": 5}),
     PolicyRow("RolloutConfig", "explore", False, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "output", "new", "not for es", ES, PPO),
+    PolicyRow("RolloutConfig", "fake_sampler", True, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "input", "data", "not for es", ES, ("marwil", POLE)),
     PolicyRow("Scenario", "population", {"kind": "psro"}, "not for es", ("es", GAME), ("ppo", GAME)),
 ]  # fmt: skip
