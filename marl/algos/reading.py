@@ -89,6 +89,9 @@ def passage_of(function: Function) -> Passage:
     """Where a function stands and what it says, without decorators' own code."""
     inner = inspect.unwrap(function)
     try:
+        if inner.__code__.co_filename == "<string>":
+            # Python 3.13 would show the text of `python -c` for whatever was made by exec.
+            raise OSError("it was made from a text")
         lines, first = inspect.getsourcelines(inner)
         file = Path(inspect.getsourcefile(inner) or "").resolve()
     except (OSError, TypeError) as error:
