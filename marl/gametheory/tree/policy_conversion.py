@@ -25,6 +25,7 @@ from marl.policies.scripted import FixedPolicy, RandomPolicy
 from marl.policies.stochastic import Chances, StochasticPolicy
 from marl.policies.tabular import TabularPolicy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import ValueTable
 
 
 @runtime_checkable
@@ -190,6 +191,8 @@ def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None
         return Reading(np.eye(policy.kind.columns.options)[played], nothing)
     if isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical):
         return _reading_of_logits(policy, inputs, carry, explore)
+    if isinstance(policy, ValueTable):
+        return Reading(policy.chances(inputs, explore=bool(explore)), nothing)
     if isinstance(policy, ValuePolicy):
         return _reading_of_values(policy, inputs, carry, bool(explore))
     if isinstance(policy, HasDistribution) and not policy.carry_size:
