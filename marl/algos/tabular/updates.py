@@ -79,7 +79,7 @@ def next_played(rows: SampleBatch) -> tuple[Ints, Bools, Ints]:
     stream, until = rows["stream"][order], (rows["t"] + rows["elapsed"])[order]
     ended = (rows["terminateds"] | rows["truncateds"]).astype(bool)[order]
     same = np.append(stream[1:] == stream[:-1], False)
-    later = np.append(order[1:], 0)  # of the last row of all: nobody's, as `same` says
+    later = np.roll(order, -1)  # of the last row of all it is nobody's, as `same` says
     same_episode = rows["eps_id"][later] == rows["eps_id"][order]
     goes_on = same & same_episode & ~ended & (until == rows["t"][later])
     played, follower = np.full(len(order), UNKNOWN), np.full(len(order), UNKNOWN)
