@@ -16,7 +16,8 @@ from marl.algos.tabular.updates import move, next_played
 from marl.data.batch import SampleBatch
 from marl.data.task import AgentType, Array
 from marl.errors import CheckpointError, ConfigError, SpaceMismatchError, TrainingError
-from marl.gametheory.tree import build_tree, strategy_of
+from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec
 from marl.policies.policy import Inputs
@@ -160,7 +161,8 @@ def test_a_table_explores_evenly_among_the_best_and_plays_the_first_of_them_gree
     policy = build_policy(PolicySpec(TABLE, 0, exploration=exploration, options={"initial_value": 1.0}), kind)
     assert isinstance(policy, ValueTable)
     obs = np.array([[0], [2]])
-    policy.values[policy.add(obs[:1], np.zeros(1, np.int64))[0]] = policy.values.new_tensor([2.0, 5.0, 2.0])
+    (row,) = policy.add(obs[:1], np.zeros(1, np.int64))
+    policy.values[row] = policy.values.new_tensor([2.0, 5.0, 2.0])
     legal = np.array([[True, False, True], [True, True, True]])
     inputs = Inputs(obs, legal, np.zeros(2, np.int64))
     expected = [[0.5, 0.0, 0.5], [1 / 3, 1 / 3, 1 / 3]]  # the best action is illegal; the other state is not known
@@ -208,7 +210,7 @@ def test_what_does_not_fit_into_a_table_is_refused_before_the_start() -> None:
         Trainer("monte_carlo", env="FrozenLake-v1", config={**QUIET, "batch_mode": "truncate_episodes"})
     with pytest.raises(ConfigError, match="does not share its work"):
         Trainer("q_learning", env="FrozenLake-v1", config={**QUIET, "num_learners": 2})
-    refused = command("train", "CartPole-v1", "--algo", "q_learning")
+    refused = command("train", "--run", "Q_LEARNING", "--env", "CartPole-v1")
     assert (refused.code, len(refused.errors)) == (2, 1)
     assert "Use dqn" in refused.err
 
@@ -253,11 +255,7 @@ def test_weights_of_another_table_are_refused(tmp_path: Path) -> None:
     with Trainer("sarsa", env="FrozenLake-v1", config={**QUIET, "timesteps_per_iteration": 50}) as trainer:
         trainer.train()
         path = trainer.save(tmp_path / "run")
-    with (
-        Trainer("sarsa", env="CliffWalking-v1", config={**QUIET, "load": {"default_policy": str(path)}}) as other,
-    ):
-        assert len(other.get_policy()) == 11  # type: ignore[arg-type]
-    with pytest.raises((CheckpointError, ConfigError), match=r"does not fit|values"):
+    with pytest.raises(CheckpointError, match="does not fit: .* has shape"):
         Trainer("sarsa", env="Blackjack-v1", config={**QUIET, "load": {"default_policy": str(path)}})
 
 
@@ -268,7 +266,7 @@ def test_a_trained_table_plays_and_tells_why(tmp_path: Path) -> None:
         path = trainer.save(tmp_path / "run")
     played = command("rollout", path, "--episodes", 2)
     assert played.code == 0, played.err
-    told = command("why", path, "--step", 0)
+    told = command("why", path, "--agent", "agent_0", "--step", 0)
     assert told.code == 0, told.err
 
 
