@@ -84,7 +84,13 @@ def test_q_learning_finds_the_values_of_value_iteration_exactly() -> None:
             for action in range(4):
                 ((_, later, reward, ended),) = outcomes[state][action]
                 expected[state, action] = reward + (0.0 if ended else 0.9 * best[later])
-    config = {**QUIET, "env_config": {"is_slippery": False}, "lr": 1.0, "gamma": 0.9, "exploration_config": constant(1.0)}
+    config = {
+        **QUIET,
+        "env_config": {"is_slippery": False},
+        "lr": 1.0,
+        "gamma": 0.9,
+        "exploration_config": constant(1.0),
+    }
     config |= {"num_envs_per_worker": 64, "timesteps_per_iteration": 24_000}
     with Trainer("q_learning", env="FrozenLake-v1", config=config) as trainer:
         trainer.train()
@@ -204,7 +210,9 @@ def test_what_does_not_fit_into_a_table_is_refused_before_the_start() -> None:
         Trainer("q_learning", env="CartPole-v1", config=QUIET)
     with pytest.raises(SpaceMismatchError, match="needs Discrete actions"):
         Trainer("sarsa", env="Pendulum-v1", config={**QUIET, "float_states": True})
-    with pytest.raises(ConfigError, match=r"fcnet_hiddens: \[8\] is for networks, but sarsa learns a table\. Use dqn, or drop"):
+    with pytest.raises(
+        ConfigError, match=r"fcnet_hiddens: \[8\] is for networks, but sarsa learns a table\. Use dqn, or drop"
+    ):
         Trainer("sarsa", env="FrozenLake-v1", config={**QUIET, "fcnet_hiddens": [8]})
     with pytest.raises(ConfigError, match="whole episodes"):
         Trainer("monte_carlo", env="FrozenLake-v1", config={**QUIET, "batch_mode": "truncate_episodes"})

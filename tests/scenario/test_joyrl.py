@@ -132,6 +132,8 @@ def test_the_longest_episode_is_the_horizon_and_minus_one_episode_is_no_end() ->
         ("DQN", "dqn", "dueling", False), ("DoubleDQN", "dqn", "double_q", True), ("DuelingDQN", "dqn", "dueling", True),
         ("PER_DQN", "dqn", "prioritized_replay", True), ("CategoricalDQN", "dqn", "num_atoms", 51),
         ("REINFORCE", "pg", "name", "pg"), ("PPO", "ppo", "name", "ppo"), ("PPO_new", "ppo", "name", "ppo"),
+        ("QLearning", "q_learning", "name", "q_learning"), ("Q-learning", "q_learning", "name", "q_learning"),
+        ("Sarsa", "sarsa", "name", "sarsa"), ("MonteCarlo", "monte_carlo", "name", "monte_carlo"),
         ("SAC", "sac", "updates_per_step", 1.0), ("TD3", "td3", "name", "td3"),
     ],
 )  # fmt: skip

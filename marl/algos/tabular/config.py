@@ -46,7 +46,8 @@ class TabularConfig(LearnerConfig):
         json_schema_extra=RETURNS,
     )
     initial_value: float = Field(
-        0.0, description="Of all actions of a state that was never met. One above all returns makes an agent try everything."
+        0.0,
+        description="Of all actions of a state that was never met. One above all returns makes an agent try everything.",
     )
     float_states: bool = Field(
         False,

@@ -25,5 +25,13 @@ def reading(learner: type[TabularLearner], config: TabularConfig) -> Reading:
     else:
         followed: list[Function] = [learner._followed, next_played] if config.backup == "played" else []
         ahead = LOOK_AHEAD[config.backup]
-        shown += [fold_rewards, *followed, learner._train, learner._learn_step_by_step, learner._target, ahead, backed_up]
+        shown += [
+            fold_rewards,
+            *followed,
+            learner._train,
+            learner._learn_step_by_step,
+            learner._target,
+            ahead,
+            backed_up,
+        ]
     return Reading((*shown, learner._move, move), left_out)
