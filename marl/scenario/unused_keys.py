@@ -51,8 +51,8 @@ def _refuse_model(model: ModelConfig, name: PolicyID, role: Role) -> None:
     keys = [key for key in model.changed(*ModelConfig.model_fields) if key != "agent_id"]
     if keys:
         raise ConfigError(
-            f"policy {name!r}: model.{shown(keys[0], getattr(model, keys[0]))} is for networks, but {role.preset.name} learns a "
-            f"table. Use dqn, or drop {', '.join(keys)}."
+            f"policy {name!r}: model.{shown(keys[0], getattr(model, keys[0]))} is for networks, but {role.preset.name} learns "
+            f"a table. Use dqn, or drop {', '.join(keys)}."
         )
 
 

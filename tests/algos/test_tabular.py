@@ -174,7 +174,8 @@ def test_a_table_explores_evenly_among_the_best_and_plays_the_first_of_them_gree
     expected = [[0.5, 0.0, 0.5], [1 / 3, 1 / 3, 1 / 3]]  # the best action is illegal; the other state is not known
     np.testing.assert_allclose(policy.chances(inputs, explore=True), expected)
     insight = policy.insight(inputs, np.zeros((2, 0), np.float32), explore=True)
-    assert insight.value is not None and insight.q_values is not None
+    assert insight.value is not None
+    assert insight.q_values is not None
     assert insight.value.tolist() == [2.0, 1.0]
     assert insight.q_values.tolist() == [[2.0, 5.0, 2.0], [1.0, 1.0, 1.0]]
     rng = np.random.default_rng(0)
@@ -263,7 +264,7 @@ def test_weights_of_another_table_are_refused(tmp_path: Path) -> None:
     with Trainer("sarsa", env="FrozenLake-v1", config={**QUIET, "timesteps_per_iteration": 50}) as trainer:
         trainer.train()
         path = trainer.save(tmp_path / "run")
-    with pytest.raises(CheckpointError, match="does not fit: .* has shape"):
+    with pytest.raises(CheckpointError, match=r"does not fit: .* has shape"):
         Trainer("sarsa", env="Blackjack-v1", config={**QUIET, "load": {"default_policy": str(path)}})
 
 

@@ -23,8 +23,8 @@ from marl.play.write_export import export_policies
 from marl.policies.build import build_policies, weights_of
 from marl.policies.distributions import Categorical
 from marl.policies.policy import Policy
-from marl.policies.value_table import TABLE
 from marl.policies.tabular import TabularPolicy
+from marl.policies.value_table import TABLE
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
 from tests.command import marl as command

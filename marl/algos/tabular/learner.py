@@ -7,8 +7,8 @@
     monte_carlo   y = sum_k gamma ** k * r_k                      all that was paid until the end; lr = 1 / visits
 
 Details that matter for results: decisions are learned from in the order of time, those of one env step together; values of
-states that were never met are ``initial_value``; a truncated decision goes on with the value of what was seen last, where sarsa,
-of which no further action was played, takes the mean over its exploring play, and monte_carlo counts what was paid.
+states that were never met are ``initial_value``; a truncated decision goes on with the value of what was seen last. There
+sarsa, of which no further action was played, takes the mean over its exploring play; monte_carlo counts what was paid.
 Agents of one policy share its table; those of different policies learn by themselves.
 """
 

@@ -214,7 +214,7 @@ OF_FEATURES: dict[str, type[FeatureGoals]] = {kind.choices: kind for kind in (Ch
 
 
 def build_goals(given: Mapping[str, Any] | str, features: Sequence[int], sizes: Sequence[int], where: str) -> Goals:
-    """``Changes`` or ``Targets`` from their keys, or a user's class: ``package.module:Class``, or ``{class: ..., other keys}``.
+    """``Changes`` or ``Targets`` by their keys, or a user's class: ``package.module:Class``, or ``{class: ..., other keys}``.
 
     ``features`` fill in for goals of features that name none.
     """
