@@ -67,7 +67,7 @@ class TabularLearner(Learner):
 
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         if not self.trained:
-            self.waiting = None
+            self.waiting = None  # what follows is played by a policy that does not learn from it
             return {}
         self._count_steps(batch.env_steps)
         self.clock.start()
@@ -121,6 +121,7 @@ class TabularLearner(Learner):
 
     def _learn_step_by_step(self, rows: SampleBatch, cells: Ints) -> tuple[Doubles, Doubles, int]:
         """Temporal differences, env step by env step: each sees what the steps before it have taught."""
+        # After the states of all these decisions were added: what one of them reached, another one may have been made in.
         later = self.table.rows_of(rows["new_obs"], rows["agent_index"])
         before, targets = np.zeros(len(rows)), np.zeros(len(rows))
         order = np.argsort(rows["when"], kind="stable")

@@ -43,6 +43,7 @@ LOOK_AHEAD: Mapping[str, Callable[[Doubles, Bools, Ints, float], Doubles]] = {
 def backed_up(rows: SampleBatch, gamma: float, next_value: Doubles) -> Doubles:
     """``r + gamma ** elapsed * next_value``; nothing follows a decision that ended in ``terminated``."""
     alive = ~rows["terminateds"].astype(bool)
+    # In double precision: small worlds are compared with exact solutions.
     return np.asarray(rows["rewards"].astype(np.float64) + gamma ** rows["elapsed"] * alive * next_value)
 
 
@@ -56,6 +57,7 @@ def move(values: Doubles, visits: Ints, cells: Ints, targets: Doubles, lr: float
     touched, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
     mean = np.bincount(place, targets) / counts
     visits[touched] += counts
+    # The new targets' part of the mean over all: k of N visits.
     share = counts / visits[touched]
     if lr is not None:
         share = 1.0 - (1.0 - lr) ** counts
@@ -75,6 +77,7 @@ def next_played(rows: SampleBatch) -> tuple[Ints, Bools, Ints]:
     Rows come in the order of time. The next action is unknown where a life ended, or where a decision is missing; a row whose
     agent has not been asked again yet has to wait.
     """
+    # Stable: within each agent's stream the order of time stays.
     order = np.argsort(rows["stream"], kind="stable")
     stream, until = rows["stream"][order], (rows["t"] + rows["elapsed"])[order]
     ended = (rows["terminateds"] | rows["truncateds"]).astype(bool)[order]

@@ -70,6 +70,7 @@ class KeyDoor(MultiAgentEnv):
         self.start, self.key, self.door = (self._find(mark) for mark in "SKD")
         high = max(len(self.lines), *map(len, self.lines), CELLS_PER_UNIT) / CELLS_PER_UNIT
         self._observation_space = spaces.Box(0.0, high, (3,), np.float32)
+        self._action_space = spaces.Discrete(len(MOVES))
         self.place, self.has_key, self.clock = self.start, False, 0
 
     def _find(self, mark: str) -> tuple[int, int]:
@@ -86,7 +87,7 @@ class KeyDoor(MultiAgentEnv):
 
     def action_space(self, agent: AgentID) -> AnySpace:
         del agent
-        return spaces.Discrete(len(MOVES))
+        return self._action_space
 
     def action_names(self, agent: AgentID) -> tuple[str, ...]:
         del agent
