@@ -74,7 +74,7 @@ class ValueTable(Policy):
         """How likely each action is played ``[N, actions]``. Without ``explore`` the first of the best ones is certain."""
         best = best_of(self.values_of(inputs.obs, inputs.agent_index), inputs.legal)
         if not explore:
-            return np.eye(self.num_actions)[best.argmax(axis=1)]
+            return np.asarray(np.eye(self.num_actions)[best.argmax(axis=1)])
         # While exploring, equal values are played alike: a fresh table would try its first action over and over.
         return epsilon_chances(best, inputs.legal, self.exploration.chance_of_random())
 

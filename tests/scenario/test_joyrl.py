@@ -181,7 +181,7 @@ def test_watching_loading_and_keys_of_the_env(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("general", "algo", "env", "told"),
     [
-        ({"algo_name": "Sarsa"}, {}, {}, "algo_name = 'Sarsa'; expected one of dqn"),
+        ({"algo_name": "HDQN"}, {}, {}, "algo_name = 'HDQN'; expected one of dqn"),
         ({"mode": "play"}, {}, {}, "mode = 'play'; expected train or test"),
         ({"env_name": "mine"}, {}, {}, "env: package.module:Class"),
         ({"mp_backend": "threads"}, {}, {}, "expected single or ray"),
