@@ -58,9 +58,9 @@ def move(values: Doubles, visits: Ints, cells: Ints, targets: Doubles, lr: float
     mean = np.bincount(place, targets) / counts
     visits[touched] += counts
     # The new targets' part of the mean over all: k of N visits.
-    share: Doubles = np.divide(counts, visits[touched], dtype=np.float64)
+    share = np.asarray(counts / visits[touched], np.float64)
     if lr is not None:
-        share = 1.0 - (1.0 - lr) ** counts
+        share = np.asarray(1.0 - (1.0 - lr) ** counts, np.float64)
     values[touched] += share * (mean - values[touched])
 
 
