@@ -186,6 +186,20 @@ def test_a_table_explores_evenly_among_the_best_and_plays_the_first_of_them_gree
     np.testing.assert_allclose(drawn.logp, np.log(1 / 3), rtol=1e-5)
 
 
+def test_a_table_that_grows_keeps_what_it_knows() -> None:
+    kind = AgentType("k", ("a",), spaces.Discrete(200), spaces.Discrete(2))
+    policy = build_policy(PolicySpec(TABLE, 0, options={"initial_value": 7.0}), kind)
+    assert isinstance(policy, ValueTable)
+    obs, seats = np.arange(150)[:, None], np.zeros(150, np.int64)
+    rows = policy.add(obs[:64], seats[:64])
+    policy.values[rows] = policy.values.new_tensor(np.stack([obs[:64, 0], -obs[:64, 0]], axis=1))
+    assert policy.add(obs, seats).tolist() == list(range(150))
+    values = policy.values_of(obs, seats)
+    assert values[:64, 0].tolist() == list(range(64))
+    assert (values[64:] == 7.0).all()
+    assert len(policy) == 150
+
+
 def test_a_table_is_read_as_a_strategy_of_a_game_tree() -> None:
     tree = build_tree("kuhn_poker")
     spec = PolicySpec(TABLE, 0, ModelConfig(), ExplorationConfig(type="EpsilonGreedy"), options={"float_states": True})
