@@ -168,6 +168,7 @@ ACTORS = {
     "squashed": "the policies of sac",
     "deterministic": "deterministic policies (ddpg, td3, maddpg)",
     "nfsp": "the policies of nfsp",
+    "table": "tables (q_learning, sarsa, monte_carlo)",
 }
 ACTIONS = {"coordinates": "coordinates (Box actions)", "choices": "choices (Discrete actions)"}
 

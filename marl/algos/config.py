@@ -93,6 +93,11 @@ class LearnerConfig(Config):
         return False
 
     @property
+    def compares_actions(self) -> bool:
+        """Whether updates look at actions that were not played, so that masks count in them."""
+        return True
+
+    @property
     def corrects_for_lag(self) -> bool:
         """On-policy learners: whether what slightly older weights played is weighed by how likely the policy still is to do
         it. Off-policy ones need no such correction."""

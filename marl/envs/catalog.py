@@ -20,6 +20,7 @@ from marl.envs.families import ENV_FAMILIES, EnvFamily
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
@@ -46,6 +47,7 @@ register_built_in("congestion", "marl.envs.games.networks.congestion:CongestionG
 register_built_in("graphical_game", "marl.envs.games.networks.graphical:GraphicalGames")
 register_built_in("traffic", TrafficGames)
 register_built_in("windy_maze", WindyMaze)
+register_built_in("key_door", KeyDoor)
 register_built_in("copies", GymnasiumCopies)
 register_built_in(EXTERNAL, ExternalCreator())
 for _name, _games in FAST.items():  # few and all known, so they stand in lists of envs

@@ -28,11 +28,12 @@ from marl.policies.scripted import FixedPolicy
 from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import ValueTable
 from marl.rollout.deciding import Actions
 from marl.rollout.env_runner import EnvRunner, episode_uniform
 from marl.rollout.rollout_buffer import RolloutBuffer
 
-QUIET = (StochasticPolicy, ValuePolicy, SquashedPolicy, DeterministicPolicy, FixedPolicy)
+QUIET = (StochasticPolicy, ValuePolicy, SquashedPolicy, DeterministicPolicy, FixedPolicy, ValueTable)
 """Policies that draw nothing when they play greedily."""
 
 

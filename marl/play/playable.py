@@ -22,6 +22,7 @@ from marl.play.policy_sources import Cast, Recast, cast, find_policy
 from marl.policies.nfsp import NfspPolicy
 from marl.policies.policy import Policy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import ValueTable
 from marl.rollout.env_runner import EnvRunner
 from marl.rollout.paired import PairedRunner
 from marl.runs.checkpoint import has_part, read_part
@@ -117,7 +118,7 @@ class Playable:
         with put_to_use(folder, "learners"), self.trusted():
             for i, (plan, state) in enumerate(zip(setup.plans, states, strict=True)):
                 # Learners of action values have no critic besides the policy, and may hold a large replay.
-                if all(isinstance(self.learned[name], ValuePolicy | NfspPolicy) for name in plan.policies):
+                if all(isinstance(self.learned[name], ValuePolicy | NfspPolicy | ValueTable) for name in plan.policies):
                     continue
                 learner = build_learner(plan, setup.roles, self.learned, setup.task, setup.scenario.seed + 7919 * i)
                 learner.load_state_dict(state)

@@ -20,6 +20,7 @@ from marl.policies.size import check_size
 from marl.policies.squashed import SquashedPolicy
 from marl.policies.stochastic import StochasticPolicy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import TABLE, ValueTable
 
 ACTS: dict[str, Callable[[AgentType, PolicySpec], Policy]] = {
     "value": ValuePolicy,
@@ -27,6 +28,7 @@ ACTS: dict[str, Callable[[AgentType, PolicySpec], Policy]] = {
     "deterministic": DeterministicPolicy,
     "squashed": SquashedPolicy,
     "nfsp": NfspPolicy,
+    TABLE: ValueTable,
 }
 """How an algorithm's policies act."""
 DRAWING = ("stochastic", "squashed")  # whose best guess is not to be taken for their play

@@ -12,6 +12,7 @@ from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.config import PolicySpec
 from marl.policies.memory import Gru, Lstm
+from marl.policies.value_table import TABLE
 
 FLOAT = 4  # bytes
 
@@ -22,7 +23,7 @@ def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, a memory of ``c`` cells behind ``n`` numbers
     ``gates * c * (n + c + 2)``, with 4 gates of an LSTM and 3 of a GRU. Vision nets and custom models are not counted.
     """
-    if spec.scripted is not None or spec.model.custom_model is not None:
+    if spec.scripted is not None or spec.acts == TABLE or spec.model.custom_model is not None:
         return 0
     model = spec.model
     inputs = _inputs(kind)

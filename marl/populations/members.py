@@ -24,7 +24,7 @@ from marl.policies.config import PolicySpec, ScriptedConfig
 from marl.policies.policy import Decision, Inputs, Policy
 
 KEY_DIGITS = 16
-BEST_GUESS = ("value", "deterministic", "nfsp")  # ways of acting whose exploration is not part of the strategy
+BEST_GUESS = ("value", "deterministic", "nfsp", "table")  # ways of acting whose exploration is not part of the strategy
 
 
 @dataclass(frozen=True, eq=False)

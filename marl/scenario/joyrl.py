@@ -20,6 +20,7 @@ from marl.scenario.joyrl_keys import (
     BUFFERS,
     EPSILON,
     IDLE,
+    RECIPES,
     RENAMED_ALGO,
     RENAMED_GENERAL,
     REPLAYED,
@@ -162,7 +163,7 @@ class _Reader:
         plain = str(given).lower().removesuffix("_new").removesuffix("_cnn")
         plain = plain.replace("_", "").replace("-", "")
         if plain not in ALGORITHMS:
-            guess = did_you_mean(given, ALGORITHMS)
+            guess = RECIPES.get(plain) or did_you_mean(given, ALGORITHMS)
             raise self._refused("general_cfg.algo_name", given, f"one of {', '.join(ALGORITHMS)}", guess)
         name, keys = ALGORITHMS[plain]
         self.made.notes.append(

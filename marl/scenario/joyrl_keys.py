@@ -14,6 +14,9 @@ ALGORITHMS: dict[str, tuple[str, Keys]] = {
     "duelingdqn": ("dqn", {**VALUES, "dueling": True}),
     "perdqn": ("dqn", {**VALUES, "prioritized_replay": True}),
     "categoricaldqn": ("dqn", {**VALUES, "num_atoms": 51}),
+    "qlearning": ("q_learning", {}),
+    "sarsa": ("sarsa", {}),
+    "montecarlo": ("monte_carlo", {}),
     "reinforce": ("pg", {}),
     "a2c": ("a2c", {}),
     "a3c": ("a3c", {}),
@@ -22,6 +25,12 @@ ALGORITHMS: dict[str, tuple[str, Keys]] = {
     "td3": ("td3", {}),
     "sac": ("sac", {}),
 }
+HIERARCHY = (
+    " Hierarchical DQN is a scenario here, as its goals are things of the env: see docs/hierarchy.md and "
+    "scenarios/key_door_hdqn.yaml."
+)
+RECIPES = {"hierarchicaldqn": HIERARCHY, "hdqn": HIERARCHY}
+"""Algorithms that are no single name here, with what to do."""
 REPLAYED = ("dqn", "ddpg", "td3", "sac")  # JoyRL makes one update per env step once there is a batch
 # Under another name or place, with the same value.
 RENAMED_GENERAL = {"device": "device", "max_step": "horizon", "n_learners": "num_learners"}

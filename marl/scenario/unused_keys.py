@@ -10,7 +10,8 @@ from marl.config import Config
 from marl.data.task import AgentType, PolicyID
 from marl.errors import ConfigError
 from marl.needs import AlgoNeed, Declared, PolicyNeed, above, asks, because, given, missing, needs, shown
-from marl.policies.config import PolicySpec
+from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.value_table import TABLE
 from marl.scenario.config import Scenario
 
 FIELD_NEEDS = {
@@ -39,8 +40,20 @@ def check_policy_keys(
     """Keys of models and algorithms have to mean something to the way in which a policy acts and learns."""
     for name, role in roles.items():
         kind = kinds[specs[name].kind]
+        if role.preset.family.acts == TABLE:
+            _refuse_model(role.model, name, role)
         _check(role.model, "model.", name, role, kind)
         _check(role.config, "", name, role, kind)
+
+
+def _refuse_model(model: ModelConfig, name: PolicyID, role: Role) -> None:
+    """A table has no layers; which agent it plays (``agent_id``) is all that it can be shown."""
+    keys = [key for key in model.changed(*ModelConfig.model_fields) if key != "agent_id"]
+    if keys:
+        raise ConfigError(
+            f"policy {name!r}: model.{shown(keys[0], getattr(model, keys[0]))} is for networks, but {role.preset.name} learns "
+            f"a table. Use dqn, or drop {', '.join(keys)}."
+        )
 
 
 def check_run_keys(

@@ -16,6 +16,7 @@ from marl.policies.policy import Inputs, Policy
 from marl.policies.stochastic import Chances, StochasticPolicy
 from marl.policies.tabular import TabularPolicy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import ValueTable
 from marl.serve.passes import Detail, Request
 
 
@@ -74,6 +75,8 @@ def _probabilities(policy: Policy, request: Request) -> list[Any]:
     found: list[Any] = [None] * len(request.inputs)
     if isinstance(policy, TabularPolicy):
         found = policy.probabilities(request.inputs, request.carry).tolist()
+    elif isinstance(policy, ValueTable):
+        found = policy.chances(request.inputs, explore=request.explore).tolist()
     elif isinstance(policy, ValuePolicy):
         found = _greedy_chances(policy, request)
     elif isinstance(policy, StochasticPolicy | NfspPolicy):
@@ -112,7 +115,7 @@ def _greedy_chances(policy: ValuePolicy, request: Request) -> list[Any]:
 def _values(policy: Policy, request: Request) -> list[Any]:
     """Where the policy itself knows it: the best action's value, or that of layers which it shares with its critic."""
     found: list[Any] = [None] * len(request.inputs)
-    if isinstance(policy, ValuePolicy):
+    if isinstance(policy, ValuePolicy | ValueTable):
         values = policy.q_values(_columns(policy, request)).cpu().numpy()
         legal = request.inputs.legal
         if legal.shape[1]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from marl.algos.family import Preset
 from marl.data.batch import MultiAgentBatch
+from marl.policies.value_table import TABLE
 from marl.testing.learner_report import DoesNotApply, NotSo
 from marl.testing.state_compare import known, large_steps
 from marl.training.trainer import Trainer
@@ -17,7 +18,7 @@ STEPS = 16  # in every copy, of a grid that a learner is handed at once
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "gamma": 0.9, "sgd_minibatch_size": 128, "num_sgd_iter": 6, "learning_starts": 64, "buffer_size": 2_000,
     "updates_per_step": 0.25, "target_update_every": 20, "tau": 0.02, "num_perturbations": 10,
-    "episodes_per_perturbation": 4, "noise_stdev": 0.3,
+    "episodes_per_perturbation": 4, "noise_stdev": 0.3, "float_states": True,
 }  # fmt: skip
 # A grid of so many rows leads to a few updates at once.
 AT_ONCE: Mapping[str, Any] = {
@@ -41,13 +42,14 @@ class SmallRuns:
     def trainer(self, env: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
         steps = 256 if self.preset.family.on_policy else 128
         config: dict[str, Any] = {
-            "fcnet_hiddens": [32],
             "num_envs_per_worker": COPIES,
             "timesteps_per_iteration": steps,
             "seed": self.seed,
             "evaluation": {"interval": 0, "episodes": 50},
             "env_config": {"actions": self.actions, **(env or {})},
         }
+        if self.preset.family.acts != TABLE:
+            config["fcnet_hiddens"] = [32]
         # Keys of learning by their section: flat, those that only a user's own family has would not be known.
         algo: dict[str, Any] = {}
         for key, value in self.given(**keys).items():

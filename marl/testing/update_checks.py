@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from marl.algos.config import ReplayConfig
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Array
 from marl.data.tree import pack
@@ -120,7 +121,8 @@ class UpdateChecks:
             )
         if different(first, other):
             return "the same seed leads to the same weights, another one to others."
-        if self.runs.preset.family.on_policy and not drew:
+        # A replay has to be drawn from; others may have nothing to draw.
+        if not drew and not issubclass(self.runs.preset.family.config, ReplayConfig):
             return "the same seed leads to the same weights; it draws nothing."
         raise NotSo(
             "two seeds drew the same. Draw all random numbers from self.rng, which follows from the run's seed."
@@ -143,6 +145,8 @@ class UpdateChecks:
 
     def learns_with_masks(self) -> str:
         """Masks count in the update: those of the next decision where its value is looked ahead to, else the present ones."""
+        if not self.runs.preset.configure().compares_actions:
+            raise DoesNotApply("its updates look at actions that were played alone, and these are legal.")
         name, when = "new_legal", "of what follows a decision"
         if self.runs.preset.family.on_policy:
             name, when = "legal", "of decisions"

@@ -12,6 +12,7 @@ from marl.algos.family import Preset
 from marl.algos.presets import ALGOS
 from marl.data.batch import MultiAgentBatch
 from marl.data.task import Task
+from marl.policies.value_table import TABLE
 from marl.testing.state_compare import known
 from marl.training.trainer import Trainer
 
@@ -20,12 +21,18 @@ ENV = "marl.testing.sign_env:Signs"
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "learning_starts": 16, "updates_per_step": 0.125, "buffer_size": 512, "num_sgd_iter": 2, "sgd_minibatch_size": 32,
     "num_perturbations": 2, "lr": 0.01, "average_lr": 0.01, "target_update_every": 3, "tau": 0.1,
+    "float_states": True,
 }  # fmt: skip
 
 
 def small_keys(preset: Preset) -> dict[str, Any]:
     """What a small run gives to the learner of this preset."""
     return known(preset, {**SMALL, "train_batch_size": 32})
+
+
+def small_model(preset: Preset) -> dict[str, Any]:
+    """Layers, where there is a network."""
+    return {} if preset.family.acts == TABLE else {"fcnet_hiddens": [8]}
 
 
 def small_run(algo: str, env_config: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
@@ -37,7 +44,7 @@ def small_run(algo: str, env_config: Mapping[str, Any] | None = None, **keys: An
         algo,
         env=keys.pop("env", ENV),
         config={
-            "fcnet_hiddens": [8], "num_envs_per_worker": 4, "timesteps_per_iteration": 32, "seed": 5,
+            **small_model(preset), "num_envs_per_worker": 4, "timesteps_per_iteration": 32, "seed": 5,
             "evaluation": {"interval": 0}, "env_config": dict(env_config or {}),
             **{key: value for key, value in keys.items() if key not in own},
             "algo": {key: value for key, value in keys.items() if key in own},

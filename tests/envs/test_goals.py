@@ -12,7 +12,7 @@ from gymnasium import spaces
 from marl.data.task import Array
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.hierarchy.env import HierarchicalEnv
-from marl.envs.hierarchy.goals import Changes, Goals, build_goals
+from marl.envs.hierarchy.goals import Changes, Goals, Targets, build_goals
 from marl.errors import ConfigError
 
 OPTIONS = {"features": [0, 2], "changes": [[3.0, 4.0], [0.0, 0.0]], "tolerance": 0.5}
@@ -127,3 +127,33 @@ def test_a_class_of_ones_own_sets_goals_of_any_space() -> None:
 def test_levels_that_make_no_hierarchy_are_refused(levels: list[dict[str, Any]], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         HierarchicalEnv(WindyMaze({}), levels=levels, features=[0])
+
+
+def test_a_target_is_a_place_wherever_the_way_begins() -> None:
+    keys = {"features": [0, 2], "targets": [[3.0, 4.0], [0.0, 0.0]], "tolerance": 0.5}
+    goals = build_goals(keys, [], [3], "here")
+    assert isinstance(goals, Targets)
+    for start in ([view(0, 9, 0)], [view(3, 9, 1)]):
+        assert goals.reached(0, start, [view(3, 0, 4)])
+        assert not goals.reached(0, start, [view(3, 0, 3.4)])
+    assert goals.wanted_values(0, view(7, 7, 7)) == {0: 3.0, 2: 4.0}
+    assert goals.shown(0, [view(9, 9, 9)], [view(1, 9, 2)]).tolist() == [2.0, 2.0]
+
+
+def test_unless_it_is_said_otherwise_nothing_but_reaching_a_target_pays() -> None:
+    plain = Targets([3], features=[0, 2], targets=[[3.0, 4.0]])
+    start, middle, end = [view(0, 9, 0)], [view(1.5, 9, 2)], [view(3, 9, 4)]
+    assert plain.reward(0, start, start, middle, False) == 0.0
+    assert plain.reward(0, start, middle, end, True) == 1.0
+    shaped = Targets([3], features=[0, 2], targets=[[3.0, 4.0]], progress=2.0, step_cost=0.25)
+    assert shaped.reward(0, start, start, middle, False) == pytest.approx(2 * 0.5 - 0.25)
+    assert shaped.reward(0, end, end, end, True) == pytest.approx(
+        1.0 - 0.25
+    )  # there already: no way, and no division by it
+
+
+def test_targets_with_too_few_numbers_and_a_mixture_of_keys_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"the target \[3.0\] has 1 numbers, but there are 2 features"):
+        build_goals({"targets": [[3.0]]}, [0, 2], [3], "here")
+    with pytest.raises(ConfigError, match="targets"):
+        build_goals({"targets": [[3.0]], "changes": [[1.0]]}, [0], [3], "here")

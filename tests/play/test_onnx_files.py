@@ -24,6 +24,7 @@ from marl.policies.build import build_policies, weights_of
 from marl.policies.distributions import Categorical
 from marl.policies.policy import Policy
 from marl.policies.tabular import TabularPolicy
+from marl.policies.value_table import TABLE
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
 from tests.command import marl as command
@@ -41,7 +42,8 @@ ENVS: dict[str, tuple[str, ...]] = {
 }
 """Envs on which the algorithms of a family are tried: choices, coordinates, teams with agent ids, masks."""
 BUILT_IN = [algo for algo in ALGOS if isinstance(ALGOS[algo].family.learner, str)]  # others were registered by tests
-ALL = [(algo, env) for algo in BUILT_IN for env in ENVS[ALGOS[algo].family.name]]
+NETWORKS = [algo for algo in BUILT_IN if ALGOS[algo].family.acts != TABLE]
+ALL = [(algo, env) for algo in NETWORKS for env in ENVS[ALGOS[algo].family.name]]
 
 
 def setup_of(algo: str, env: str, **keys: Any) -> tuple[Setup, dict[str, Policy]]:

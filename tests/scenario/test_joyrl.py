@@ -132,6 +132,8 @@ def test_the_longest_episode_is_the_horizon_and_minus_one_episode_is_no_end() ->
         ("DQN", "dqn", "dueling", False), ("DoubleDQN", "dqn", "double_q", True), ("DuelingDQN", "dqn", "dueling", True),
         ("PER_DQN", "dqn", "prioritized_replay", True), ("CategoricalDQN", "dqn", "num_atoms", 51),
         ("REINFORCE", "pg", "name", "pg"), ("PPO", "ppo", "name", "ppo"), ("PPO_new", "ppo", "name", "ppo"),
+        ("QLearning", "q_learning", "name", "q_learning"), ("Q-learning", "q_learning", "name", "q_learning"),
+        ("Sarsa", "sarsa", "name", "sarsa"), ("MonteCarlo", "monte_carlo", "name", "monte_carlo"),
         ("SAC", "sac", "updates_per_step", 1.0), ("TD3", "td3", "name", "td3"),
     ],
 )  # fmt: skip
@@ -179,7 +181,7 @@ def test_watching_loading_and_keys_of_the_env(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("general", "algo", "env", "told"),
     [
-        ({"algo_name": "Sarsa"}, {}, {}, "algo_name = 'Sarsa'; expected one of dqn"),
+        ({"algo_name": "HDQN"}, {}, {}, "algo_name = 'HDQN'; expected one of dqn"),
         ({"mode": "play"}, {}, {}, "mode = 'play'; expected train or test"),
         ({"env_name": "mine"}, {}, {}, "env: package.module:Class"),
         ({"mp_backend": "threads"}, {}, {}, "expected single or ray"),

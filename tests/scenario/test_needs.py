@@ -60,6 +60,12 @@ WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_respo
 SOLVED = "kind: prioritised, league or psro"
 
 NEEDS: list[Row] = [
+    *algo(
+        "TabularConfig", "q_learning",
+        ("lr", 0.5, "averaging: false", {"averaging": True}, {}),
+        ("lr_schedule", SCHEDULE, "averaging: false", {"averaging": True}, {}),
+        ("first_visit", True, "backup: return", {}, {"name": "monte_carlo"}),
+    ),
     *algo("LearnerConfig", "ppo", ("custom_loss_config", {"a": 1}, "custom_loss", {}, {"custom_loss": "mine"})),
     Row("OptimizerConfig", "eps", 0.1, "type: adam or rmsprop", {"type": "sgd"}, {"type": "rmsprop"}),
     Row("OptimizerConfig", "momentum", 0.9, "type: sgd or rmsprop", {}, {"type": "sgd"}),
@@ -278,8 +284,14 @@ POLICY_NEEDS: list[PolicyRow] = [
     PolicyRow("RolloutConfig", "input", "data", "not for es", ES, ("marwil", POLE)),
     PolicyRow("Scenario", "population", {"kind": "psro"}, "not for es", ("es", GAME), ("ppo", GAME)),
 ]  # fmt: skip
-OF_NO_USE: list[tuple[str, Any]] = [
-    ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
+OF_NO_USE: list[tuple[str, str, Any]] = [
+    *(("es", key, value) for key, value in (
+        ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
+    )),
+    *(("sarsa", key, value) for key, value in (
+        ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
+        ("train_batch_size", 7),
+    )),
 ]  # fmt: skip
 
 
@@ -352,11 +364,12 @@ def test_the_same_key_is_taken_for_policies_that_have(row: PolicyRow) -> None:
     resolve(compose({"env": env, "algo": name, row.key: row.value, **row.beside}))
 
 
-@pytest.mark.parametrize(("key", "value"), OF_NO_USE)
-def test_keys_that_an_algorithm_only_inherits_are_refused(key: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"{key}: .* means nothing here: .*es.*\. Drop {key}"):
-        compose({"env": POLE, "algo": {"name": "es", key: value}})
-    assert compose({"env": POLE, "algo": {"name": "es", key: ALGOS["es"].family.config.defaults()[key]}})
+@pytest.mark.parametrize(("name", "key", "value"), OF_NO_USE)
+def test_keys_that_an_algorithm_only_inherits_are_refused(name: str, key: str, value: Any) -> None:
+    of_whom = {"es": "es", "sarsa": "a table"}[name]
+    with pytest.raises(ConfigError, match=rf"{key}: .* means nothing here: .*{of_whom}.*\. Drop {key}"):
+        compose({"env": POLE, "algo": {"name": name, key: value}})
+    assert compose({"env": POLE, "algo": {"name": name, key: ALGOS[name].family.config.defaults()[key]}})
 
 
 # -- nothing is missing ----------------------------------------------------------------------------------------------
@@ -386,10 +399,10 @@ def test_the_tables_above_hold_every_declared_need() -> None:
             of_policies |= {
                 (config.__name__, key, str(need)) for need in (*declared.policy_needs, *declared.algo_needs)
             }
-            unused |= {key} if declared.unused else set()
+            unused |= {(config.__name__, key)} if declared.unused else set()
     assert found == {(row.owner, row.key, row.needs) for row in NEEDS}
     assert of_policies == {(row.owner, row.key, row.needs) for row in POLICY_NEEDS}
-    assert unused == {key for key, _ in OF_NO_USE}
+    assert unused == {(ALGOS[name].family.config.__name__, key) for name, key, _ in OF_NO_USE}
 
 
 def test_help_and_reference_tell_what_keys_need() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from marl.data.task import AgentID
 from marl.envs.branching import scene_inside
-from marl.envs.hierarchy.goals import Changes
+from marl.envs.hierarchy.goals import FeatureGoals
 from marl.envs.hierarchy.positions import Post
 
 
@@ -34,7 +34,7 @@ def _tell_goal(scene: dict[str, Any], base: object, post: Post) -> None:
         return  # nobody has set it a goal
     scene["text"] += f" {post.agent} was given goal {post.life.choice}."
     find = getattr(base, "goal_place", None)
-    if find is None or not isinstance(post.goals, Changes):
+    if find is None or not isinstance(post.goals, FeatureGoals):
         return
     for start in post.life.start:
         place = find(post.goals.wanted_values(post.life.choice, start))

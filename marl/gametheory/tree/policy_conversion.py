@@ -25,6 +25,7 @@ from marl.policies.scripted import FixedPolicy, RandomPolicy
 from marl.policies.stochastic import Chances, StochasticPolicy
 from marl.policies.tabular import TabularPolicy
 from marl.policies.value import ValuePolicy
+from marl.policies.value_table import ValueTable
 
 
 @runtime_checkable
@@ -190,7 +191,7 @@ def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None
         return Reading(np.eye(policy.kind.columns.options)[played], nothing)
     if isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical):
         return _reading_of_logits(policy, inputs, carry, explore)
-    if isinstance(policy, ValuePolicy):
+    if isinstance(policy, ValuePolicy | ValueTable):
         return _reading_of_values(policy, inputs, carry, bool(explore))
     if isinstance(policy, HasDistribution) and not policy.carry_size:
         rows = {"obs": inputs.obs, "agent_index": inputs.agent_index, "legal": inputs.legal}
@@ -214,8 +215,10 @@ def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, 
     return Reading(chances, memory)
 
 
-def _reading_of_values(policy: ValuePolicy, inputs: Inputs, carry: Floats, explore: bool) -> Reading:
+def _reading_of_values(policy: ValuePolicy | ValueTable, inputs: Inputs, carry: Floats, explore: bool) -> Reading:
     """The best legal action, and with the chance epsilon any of them."""
+    if isinstance(policy, ValueTable):
+        return Reading(policy.chances(inputs, explore=explore), torch.zeros(len(inputs), 0))
     with torch.inference_mode():
         obs, index, _ = policy.tensors(inputs, policy.device)
         values, memory = policy.step(obs, index, torch.from_numpy(carry).to(policy.device))

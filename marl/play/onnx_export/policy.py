@@ -18,6 +18,7 @@ from marl.policies.config import PolicySpec
 from marl.policies.mixture import Mixture
 from marl.policies.networks import Body
 from marl.policies.policy import Policy
+from marl.policies.value_table import ValueTable
 
 GREEDY = "greedily: action"
 DRAWN = "draw the action by softmax(logits)"
@@ -104,6 +105,8 @@ def _obstacle(policy: Policy, spec: PolicySpec) -> str:
         return f"it is scripted ({script}), a rule in Python and no network"
     if isinstance(policy, Mixture):
         return "it is a mixture over the members of a population, which draws one of them per episode"
+    if isinstance(policy, ValueTable):
+        return "it is a table of values and no network"
     for key in ("custom_model", "custom_preprocessor", "custom_action_dist"):
         given = getattr(spec.model, key)
         if given is not None:

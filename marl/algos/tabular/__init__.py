@@ -1,0 +1,1 @@
+"""Tables of action values: Q-learning, Sarsa, Monte Carlo."""
