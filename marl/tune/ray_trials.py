@@ -48,10 +48,12 @@ class Job:
     @as_built(lambda job: job.plan.trust)
     def step(self, running: RunningTrial) -> dict[str, Any]:
         try:
-            return running.step()
+            told = running.step()
         except Exception as error:
             write_error(running.directory, error)
             raise
+        assert told is not None, "evaluations are broken off by signals, of which an actor hears none"
+        return told
 
     def call_function(self, index: int) -> None:
         from ray import tune

@@ -65,17 +65,20 @@ class Variant:
     params: dict[str, Any]
 
 
-def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool = True) -> list[Variant]:
+def variants(
+    keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool = True, one_seed_each: bool = False
+) -> list[Variant]:
     """One variant per trial: ``num_samples`` times the product of all grids.
 
     With ``seeded`` the trials of sample ``k`` get the seed ``seed + k``, unless the seed itself is searched: equal
-    values with equal seeds would be the same run twice.
+    values with equal seeds would be the same run twice. ``one_seed_each``: trial ``i`` gets ``seed + i`` instead, for trials
+    that copy each other: with equal seeds a copy would see the same episodes again.
     """
     marks = list(find_marks(keys))
     for mark in marks:
-        _check(mark)
+        check_mark(mark)
     names = short_names([mark.path for mark in marks])
-    own_seeds = seeded and num_samples > 1 and ("seed",) not in names
+    own_seeds = seeded and (one_seed_each or num_samples > 1) and ("seed",) not in names
     choices = [_grid_values(mark) for mark in marks]
     found: list[Variant] = []
     for sample, chosen in product(range(num_samples), product(*choices)):
@@ -86,7 +89,8 @@ def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool 
             config = _with(config, mark.path, value)
             params[names[mark.path]] = value
         if own_seeds:
-            config["seed"] = params["seed"] = seed + sample
+            number = len(found) if one_seed_each else sample
+            config["seed"] = params["seed"] = seed + number
         found.append(Variant(config, params))
     return found
 
@@ -131,7 +135,7 @@ def _with(tree: Any, path: Path, value: Any) -> Any:
     return changed
 
 
-def _check(mark: Mark) -> None:
+def check_mark(mark: Mark) -> None:
     where, values = ".".join(map(str, mark.path)), mark.values
     if mark.kind in ("grid_search", "choice"):
         if not isinstance(values, list | tuple) or not values:
