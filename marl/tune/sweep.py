@@ -184,22 +184,38 @@ def _open_journal(
 
 
 def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
-    """Hand the open trials to Ray Tune."""
-    from ray import tune
-
-    from marl.tune.ray_trials import make_callback, make_scheduler, make_trainable
+    """Train the open trials, and show it."""
+    from marl.tune.ray_hosts import play_on_ray
     from marl.tune.table import Board, Screen
 
-    waiting = [trial.index for trial in journal.open_trials]
-    if not waiting:
+    if not journal.open_trials:
         return
-    scratch = journal.directory / SCRATCH
     screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
     for trial in journal.open_trials:
         # Of an earlier start: a trial that dies without a word must not be explained by it.
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
-    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
+    play = _play_with_ray_tune
+    if journal.plan.population is not None:
+        play = play_on_ray
     screen.start()
+    try:
+        play(journal, there, screen)
+    finally:
+        journal.settle()
+        for index, status in enumerate(journal.status):
+            screen.board.rows[index].status = status
+        screen.finish()
+
+
+def _play_with_ray_tune(journal: Journal, there: Mapping[str, float], screen: Screen) -> None:
+    """Trials that have nothing to do with each other; Ray knows what there is."""
+    from ray import tune
+
+    from marl.tune.ray_trials import make_callback, make_scheduler, make_trainable
+
+    waiting = [trial.index for trial in journal.open_trials]
+    scratch = journal.directory / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     try:
         with quiet_ray_tune(), orderly_signals():
             tune.run(
@@ -215,10 +231,6 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
                 verbose=0,
             )
     finally:
-        journal.settle()
-        for index, status in enumerate(journal.status):
-            screen.board.rows[index].status = status
-        screen.finish()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
