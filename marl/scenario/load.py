@@ -139,7 +139,7 @@ def _is_bare_list(key: str, value: Any) -> bool:
         return False
     if not isinstance(value, str | int | float):
         return False
-    parents, last = place_of(key)
+    parents, last = _place_of(key)
     a_list, a_text = takes_list(".".join(parents), last)
     if not a_list:
         return False
@@ -151,7 +151,7 @@ def _is_bare_list(key: str, value: Any) -> bool:
 
 def apply(raw: dict[str, Any], key: str, value: Any) -> None:
     """Put a value under a dotted key; a flat key is put into its section."""
-    parents, last = place_of(key)
+    parents, last = _place_of(key)
     place = raw
     for parent in parents:
         place = _open_section(place, parent, key)
@@ -160,7 +160,7 @@ def apply(raw: dict[str, Any], key: str, value: Any) -> None:
     place[last] = value
 
 
-def place_of(key: str) -> tuple[list[str], str]:
+def _place_of(key: str) -> tuple[list[str], str]:
     """The sections around a key, from the outside in, and its name in the innermost of them."""
     *parents, last = key.split(".")
     if not parents:

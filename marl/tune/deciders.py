@@ -34,7 +34,7 @@ class Population:
 
     decider: Decider
     names: dict[str, str] = field(default_factory=dict)
-    least: int = 1  # trials
+    copying: bool = False  # whether trials copy each other, or each changes its values by itself
 
     def values_in(self, config: Keys) -> Values:
         """What the keys that change are in the keys of a trial."""
@@ -49,7 +49,10 @@ class Prepared:
     keys: Keys
     population: Population | None = None
     to_come: list[Values] = field(default_factory=list)
-    copying: bool = False  # whether trials copy each other
+
+    @property
+    def copying(self) -> bool:
+        return self.population is not None and self.population.copying
 
     def checked_configs(self, config: Keys) -> Iterator[dict[str, Any]]:
         """Keys of a trial with every value that it may come to, one after the other."""
@@ -69,8 +72,8 @@ def check_can_copy(options: TuneConfig) -> None:
     """A training function of the user's own trains as it likes: nobody could stop it, or begin it with other weights."""
     if options.scheduler in MAKERS:
         raise ConfigError(
-            f"tune: scheduler: {options.scheduler} changes trials of an algorithm while they train; a training function of your "
-            "own does its own training. Use scheduler: asha or fifo."
+            f"tune: scheduler: {options.scheduler} changes trials of an algorithm while they train; a training function of "
+            "your own does its own training. Use scheduler: asha or fifo."
         )
 
 
@@ -92,11 +95,12 @@ def _exploitation(options: TuneConfig, keys: Keys, stop: Stop, seed: int) -> Pre
     to_come = []
     for mutation in mutations:
         to_come += [{mutation.key: value} for value in mutation.extremes]
-    return Prepared(marked, Population(decider, names, least=2), to_come, copying=True)
+    return Prepared(marked, Population(decider, names, copying=True), to_come)
 
 
-def _following(options: TuneConfig, keys: Keys, stop: Stop, seed: int) -> Prepared:
-    times, steps = [], []
+def _following(options: TuneConfig, keys: Keys, stop: Stop, _: int) -> Prepared:
+    times: list[float] = []
+    steps: list[Values] = []
     values: Values = {}  # from each entry on, with what earlier ones have set
     for entry in options.schedule:
         if times and entry.at <= times[-1]:
@@ -153,7 +157,7 @@ def _interval(options: TuneConfig, clock: str, stop: Stop) -> float:
             interval = max(interval, 1.0)
     if budget is not None and interval >= float(budget):
         raise ConfigError(
-            f"tune: perturbation_interval is {interval:g} {clock}, but trials end at {float(budget):g}, so that none would ever "
+            f"tune: perturbation_interval is {interval:g} {clock}, but trials end at {float(budget):g}, so none would ever "
             "copy another one. Give less."
         )
     return interval

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from marl.data.seal import check_line, sealed_line
 from marl.errors import CheckpointError
@@ -33,6 +32,11 @@ class Generation:
     scores: Mapping[int, float | None]
     failed: tuple[int, ...]
     copies: tuple[Copy, ...]
+
+    @property
+    def compared(self) -> bool:
+        """Whether any trial had a value."""
+        return any(score is not None for score in self.scores.values())
 
     def as_line(self) -> str:
         row = {

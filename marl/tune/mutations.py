@@ -15,7 +15,7 @@ import numpy as np
 
 from marl.errors import ConfigError, did_you_mean
 from marl.scenario.config import ALL_ALGO_KEYS
-from marl.scenario.load import apply, place_of, section_of, sort_keys
+from marl.scenario.load import apply, section_of, sort_keys
 from marl.scenario.search_marks import Mark, find_marks
 from marl.tune.search import DRAWS, check_mark
 
@@ -119,10 +119,10 @@ def read_mutations(given: Mapping[str, Any], keys: Mapping[str, Any]) -> list[Mu
 
 def path_of(key: str) -> tuple[str, ...]:
     """Where a dotted or flat key stands in a scenario with sections."""
-    parents, last = place_of(key)
-    if parents and section_of(parents[0]) is not None:  # policies.wolves.lr is short for multiagent.policies.wolves.lr
-        parents = [str(section_of(parents[0])), *parents]
-    return (*parents, last)
+    section = section_of(key.split(".")[0])
+    if section is None:
+        return tuple(key.split("."))
+    return (section, *key.split("."))  # policies.wolves.lr is short for multiagent.policies.wolves.lr
 
 
 def check_changes(key: str, path: Sequence[str], keys: Mapping[str, Any]) -> None:
@@ -200,8 +200,8 @@ def check_searched(keys: Mapping[str, Any], mutations: Sequence[Mutation]) -> No
         name = ".".join(map(str, mark.path))
         if name not in known:
             raise ConfigError(
-                f"tune: {name} is searched, but not among the mutations, and trials of a population copy each other. Add it to "
-                "mutations, or give it one value."
+                f"tune: {name} is searched, but not among the mutations, and trials of a population copy each other. Add it "
+                "to mutations, or give it one value."
             )
 
 

@@ -63,15 +63,8 @@ class Plan:
 
 def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> Plan:
     """Trials of an algorithm; every one of them is checked against its env."""
-    stop = keys.get("stop") or {}
-    if not stop:
-        raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
-    if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
-        stop = {dotted(field): value for field, value in stop.items()}
-    keys = {**keys, "stop": stop}
-    if options.stacked:
-        keys["stacked"] = True
-    prepared = prepare(options, keys, stop, _seed_in(keys))
+    keys = _complete(keys, options)
+    prepared = prepare(options, keys, keys["stop"], _seed_in(keys))
     found = variants(prepared.keys, options.num_samples, _seed_in(keys), one_seed_each=prepared.copying)
     scenarios = [compose(variant.config, f"{where}, {_told(variant)}") for variant in found]
     first = scenarios[0]
@@ -102,13 +95,26 @@ def _check_population(population: Population | None, trials: Sequence[Planned]) 
     """Whether there is somebody to copy, and any place fits any trial."""
     if population is None:
         return
-    if len(trials) < population.least:
+    if population.copying and len(trials) < 2:
         raise ConfigError(
-            f"tune: pbt needs at least {population.least} trials, but there is {len(trials)}. Give num_samples: 8, or a "
-            "grid_search over one of the mutations."
+            "tune: pbt needs at least two trials, but there is one. Give num_samples: 8, or a grid_search over one of the "
+            "mutations."
         )
     if any(trial.bundles != trials[0].bundles for trial in trials):
         raise ConfigError("tune: trials of a population take turns, so resources_per_trial must be the same for all.")
+
+
+def _complete(keys: Mapping[str, Any], options: TuneConfig) -> dict[str, Any]:
+    """The keys with stop conditions under the names of result fields, and with what the options say of trials."""
+    stop = keys.get("stop") or {}
+    if not stop:
+        raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
+    if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
+        stop = {dotted(field): value for field, value in stop.items()}
+    completed = {**keys, "stop": stop}
+    if options.stacked:
+        completed["stacked"] = True
+    return completed
 
 
 def _env_name(scenario: Scenario) -> str:

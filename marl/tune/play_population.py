@@ -18,7 +18,7 @@ from marl.tune.copying import take_over
 from marl.tune.generations import Generation, made_of
 from marl.tune.journal import ENDED, ERROR, Journal
 from marl.tune.plan import Planned
-from marl.tune.population import Copy, Standing
+from marl.tune.population import Copy, Decider, Standing
 from marl.tune.table import Screen
 
 log = logging.getLogger(__name__)
@@ -36,30 +36,30 @@ class Player(Protocol):
 
 def play_population(journal: Journal, player: Player, screen: Screen) -> None:
     """Generation after generation, until all trials have ended or somebody stops them."""
-    population, history = journal.plan.population, journal.history
-    assert population is not None
+    decider = decider_of(journal)
     for trial in journal.plan.trials:
         screen.board.params[trial.index] = journal.now(trial).params
     while True:
-        if len(history.generations) > journal.generation:
-            _take_effect(journal, history.generations[journal.generation], screen)
-        trials = _waiting(journal)
-        end = population.decider.end_of(journal.generation)
-        player.play([journal.now(trial) for trial in trials], end)
-        there = _waiting(journal)
-        if player.stopped() or not there:
+        decided = journal.history.generations[journal.generation :]
+        if decided:
+            _take_effect(journal, decided[0], screen)
+        trials = [journal.now(trial) for trial in _waiting(journal)]
+        player.play(trials, decider.end_of(journal.generation))
+        # Nobody is compared before all have come: those that were faster would decide otherwise than slower ones.
+        if player.stopped() or not _waiting(journal):
             return
-        # Nobody may be compared before all have come: those that were faster would decide otherwise than slower ones.
-        standings = [_standing(journal, trial) for trial in journal.plan.trials if journal.status[trial.index] != ERROR]
-        copies = population.decider.decide(journal.generation, standings, journal.plan.objective.sign)
-        copies = [copy for copy in copies if _fits(journal, copy)]
-        failed = [trial.index for trial in journal.plan.trials if journal.status[trial.index] == ERROR]
-        history.add(made_of(journal.generation, end, population.decider.clock, standings, copies, failed))
-        if all(trial.value is None for trial in standings):
+        generation = _decide(journal, decider)
+        journal.history.add(generation)
+        if not generation.compared:
             screen.note(
-                f"nobody was compared at {population.decider.clock} {end:g}: no result since the last time has "
+                f"nobody was compared at {generation.clock} {generation.at:g}: no result since the last time has "
                 f"{journal.plan.objective.metric}. Evaluate more often, or raise perturbation_interval."
             )
+
+
+def decider_of(journal: Journal) -> Decider:
+    assert journal.plan.population is not None
+    return journal.plan.population.decider
 
 
 def _waiting(journal: Journal) -> list[Planned]:
@@ -67,18 +67,35 @@ def _waiting(journal: Journal) -> list[Planned]:
     return [trial for trial in journal.open_trials if journal.status[trial.index] != ERROR]
 
 
+def _decide(journal: Journal, decider: Decider) -> Generation:
+    """Compare the trials: what becomes of them in the next generation."""
+    number = journal.generation
+    standings, failed = [], []
+    for trial in journal.plan.trials:
+        if journal.status[trial.index] == ERROR:
+            failed.append(trial.index)
+        else:
+            standings.append(_standing(journal, trial))
+    copies = decider.decide(number, standings, journal.plan.objective.sign)
+    copies = [copy for copy in copies if _fits(journal, copy)]
+    return made_of(number, decider.end_of(number), decider.clock, standings, copies, failed)
+
+
 def _standing(journal: Journal, trial: Planned) -> Standing:
     """Where a trial is. Only results of this generation count: earlier ones may be about weights that it no longer has."""
     results = RunFiles(journal.directory_of(trial)).results()
-    began = journal.history.iteration_of(trial.index, journal.generation)
     is_open = journal.status[trial.index] not in ENDED
-    value = None
+    began = 0
+    if is_open:
+        began = journal.history.iteration_of(trial.index, journal.generation)
+    value, iteration = None, 0
     for result in results:
-        is_new = result["training_iteration"] > began or not is_open
+        iteration = result["training_iteration"]
+        if iteration <= began:
+            continue
         newest = journal.plan.objective.value(result)
-        if is_new and newest is not None:
+        if newest is not None:  # an evaluation was due
             value = newest
-    iteration = results[-1]["training_iteration"] if results else 0
     return Standing(trial.index, iteration, value, journal.values_of(trial), is_open)
 
 
@@ -113,7 +130,8 @@ def told(journal: Journal, copy: Copy) -> str:
     assert population is not None
     changes = []
     for key, value in copy.values.items():
-        changes.append(f"{population.names[key]} {_short(copy.before[key])} -> {_short(value)}")
+        before, after = _short(copy.before.get(key)), _short(value)
+        changes.append(f"{population.names[key]} {before} -> {after}")
     words = f"trial {copy.trial:05d}"
     if copy.source != copy.trial:
         words += f" copies trial {copy.source:05d}"

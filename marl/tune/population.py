@@ -1,8 +1,8 @@
 """Who copies whom, and which values change: the decisions between two generations of a population.
 
-In a *generation* every trial trains until the same moment of the clock. Then all are compared, and what is decided takes effect
-before the next one begins. A decision depends on the results, the seed and the number of the generation alone, so a search
-that was killed and goes on decides the same.
+In a *generation* every trial trains until the same moment of the clock. Then all are compared, and what is decided takes
+effect before the next one begins. A decision depends on the results, the seed and the number of the generation alone, so a
+search that was killed and goes on decides the same.
 
 ``Exploitation`` is population based training (Jaderberg et al., 2017): of the trials that are behind each copies one of those
 ahead, its weights and its values (exploit), and changes the values (explore). ``Following`` repeats values by time.
@@ -22,7 +22,7 @@ from marl.tune.mutations import Mutation, Values, explore
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a trial is when a generation ends. ``value``: of the objective, the newest of this generation; None without one."""
+    """Where a trial is when a generation ends. ``value``: the newest of the objective in this generation, if there was one."""
 
     index: int
     iteration: int
@@ -111,7 +111,7 @@ class Following:
             return math.inf
         return self.times[generation]
 
-    def decide(self, generation: int, standings: Sequence[Standing], sign: float) -> list[Copy]:
+    def decide(self, generation: int, standings: Sequence[Standing], sign: float) -> list[Copy]:  # noqa: ARG002
         values = self.values[generation]
         return [Copy(trial.index, trial.index, values, trial.values) for trial in standings if trial.is_open]
 

@@ -152,8 +152,8 @@ class OnRay:
             host.trial = None
 
     def _note(self, trial: Planned, status: str, why: str = "") -> None:
-        row, began = self.screen.board.rows[trial.index], bool(self.screen.board.rows[trial.index].shown)
-        if status == RUNNING and began:
+        row = self.screen.board.rows[trial.index]
+        if status == RUNNING and row.shown:  # again, in another generation: nothing new
             row.status = RUNNING
         self.journal.note(trial.index, status, why)
         self.screen.status(trial.index, status, why)
@@ -209,10 +209,13 @@ def places(bundles: Sequence[Bundle], there: Mapping[str, float]) -> int:
 
 def play_on_ray(journal: Journal, there: Mapping[str, float], screen: Screen) -> None:
     """Play a population to its end, or until Ctrl-C."""
-    with _hosts(journal, there, screen) as hosts, under(journal.plan.trust):
-        with interruptible(lambda: screen.note(STOPPING)) as stopped:
-            hosts.stopped = stopped
-            play_population(journal, hosts, screen)
+    with (
+        _hosts(journal, there, screen) as hosts,
+        under(journal.plan.trust),
+        interruptible(lambda: screen.note(STOPPING)) as stopped,
+    ):
+        hosts.stopped = stopped
+        play_population(journal, hosts, screen)
 
 
 @contextmanager

@@ -78,21 +78,30 @@ def variants(
     for mark in marks:
         check_mark(mark)
     names = short_names([mark.path for mark in marks])
-    own_seeds = seeded and (one_seed_each or num_samples > 1) and ("seed",) not in names
     choices = [_grid_values(mark) for mark in marks]
     found: list[Variant] = []
-    for sample, chosen in product(range(num_samples), product(*choices)):
+    for _, chosen in product(range(num_samples), product(*choices)):
         config, params = dict(keys), {}
         for mark, value in zip(marks, chosen, strict=True):
             if mark.kind != "grid_search":
                 value = _draw(mark, seed, trial=len(found))
             config = _with(config, mark.path, value)
             params[names[mark.path]] = value
-        if own_seeds:
-            number = len(found) if one_seed_each else sample
-            config["seed"] = params["seed"] = seed + number
         found.append(Variant(config, params))
+    if seeded and ("seed",) not in names:
+        _give_seeds(found, seed, num_samples, one_seed_each)
     return found
+
+
+def _give_seeds(found: list[Variant], seed: int, num_samples: int, one_seed_each: bool) -> None:
+    if num_samples == 1 and not one_seed_each:
+        return  # the scenario's seed is the only one
+    points = len(found) // num_samples  # of the grid, which is gone through once per sample
+    for trial, variant in enumerate(found):
+        number = trial // points
+        if one_seed_each:
+            number = trial
+        variant.config["seed"] = variant.params["seed"] = seed + number
 
 
 def _grid_values(mark: Mark) -> Sequence[Any]:

@@ -108,7 +108,7 @@ class InThisProcess:
                 Lockstep([partial(self._train, trial, until) for trial in stack]).run()
 
     def stop_soon(self) -> None:
-        """The first Ctrl-C; while one trial is evaluated, so that others come next, none of these evaluations is waited for."""
+        """The first Ctrl-C. While one trial is evaluated others come next, so none of these evaluations is waited for."""
         evaluations = [running.trainer.evaluation for running in self._running]
         running = [evaluation for evaluation in evaluations if evaluation.running]
         if running:
