@@ -7,7 +7,7 @@ kill at any moment it is known what is left to do. Values of a trial are what th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +73,8 @@ class History:
         self.generations = list(generations)
 
     @staticmethod
-    def read(directory: Path, trials: int) -> History:
-        """What is there; of a search of so many trials."""
+    def read(directory: Path, trials: int, keys: Collection[str]) -> History:
+        """What is there; of a search of so many trials, which change these keys."""
         file = directory / FILE
         if not file.exists():
             return History(directory)
@@ -82,7 +82,7 @@ class History:
         try:
             for line in read_text(file).splitlines():
                 generation = Generation.from_line(line)
-                _check(generation, len(found), trials)
+                _check(generation, len(found), trials, keys)
                 found.append(generation)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
@@ -114,12 +114,16 @@ class History:
         return self.generations[generations - 1].iterations.get(trial, 0)
 
 
-def _check(generation: Generation, number: int, trials: int) -> None:
+def _check(generation: Generation, number: int, trials: int, keys: Collection[str]) -> None:
     if generation.number != number:
         raise ValueError(f"it is about generation {generation.number}, and {number} was to come")
     for copy in generation.copies:
         if not (0 <= copy.trial < trials and 0 <= copy.source < trials):
             raise ValueError(f"there are {trials} trials, and no {max(copy.trial, copy.source)}")
+        # The file may be a stranger's: no other key of a run is changed by it, and nothing in it is a name or a path.
+        for key, value in copy.values.items():
+            if key not in keys or not isinstance(value, int | float | None):
+                raise ValueError(f"{key} does not become {value!r} in this search")
 
 
 def made_of(number: int, at: float, clock: str, standings: Sequence[Standing], copies: Sequence[Copy],

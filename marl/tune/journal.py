@@ -101,7 +101,7 @@ class Journal:
         if stored["stop"] == to_plain(self.plan.stop):
             kept = ENDED
         if self.plan.population is not None:
-            self.history = History.read(self.directory, len(self.plan.trials))
+            self.history = History.read(self.directory, len(self.plan.trials), self.plan.population.names)
             self.generation = min(int(stored.get("generation", 0)), len(self.history.generations))
         for index, row in enumerate(stored["trials"]):
             self.status[index] = PENDING

@@ -135,7 +135,7 @@ def check_changes(key: str, path: Sequence[str], keys: Mapping[str, Any]) -> Non
             f"tune: {key} cannot change while a trial trains: its weights, replay and episodes depend on it, or it is no "
             f"number of an algorithm. Keys that can: lr, gamma, entropy_coeff, ...{did_you_mean(last, numbers)}"
         )
-    if value_at(keys, (*parents, f"{last}_schedule")) is not None:
+    if value_at(sort_keys(keys), (*parents, f"{last}_schedule")) is not None:
         raise ConfigError(f"tune: {key} cannot change: {last}_schedule decides what it is. Drop {last}_schedule.")
 
 

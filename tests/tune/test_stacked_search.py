@@ -87,7 +87,7 @@ def test_a_trial_that_fails_does_not_take_the_others_down(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"scheduler": "asha"}, "stacked: true needs scheduler: fifo"),
+        ({"scheduler": "asha"}, "stacked: true needs scheduler: fifo, pbt or schedule"),
         ({"max_failures": 1}, "stacked: true needs max_failures: 0"),
         ({"resources_per_trial": {"cpu": 1}}, "stacked: true needs no resources_per_trial"),
         ({"num_cpus": 2}, "starts no Ray"),
