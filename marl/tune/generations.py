@@ -118,20 +118,43 @@ def _check(generation: Generation, number: int, trials: int, keys: Collection[st
     if generation.number != number:
         raise ValueError(f"it is about generation {generation.number}, and {number} was to come")
     for copy in generation.copies:
-        if not (0 <= copy.trial < trials and 0 <= copy.source < trials):
-            raise ValueError(f"there are {trials} trials, and no {max(copy.trial, copy.source)}")
-        # The file may be a stranger's: no other key of a run is changed by it, and nothing in it is a name or a path.
-        for key, value in copy.values.items():
-            if key not in keys or not isinstance(value, int | float | None):
-                raise ValueError(f"{key} does not become {value!r} in this search")
+        for trial in (copy.trial, copy.source):
+            if trial not in range(trials):
+                raise ValueError(f"there are {trials} trials, and no {trial}")
+        _check_values(copy.values, keys)
 
 
-def made_of(number: int, at: float, clock: str, standings: Sequence[Standing], copies: Sequence[Copy],
-            failed: Sequence[int]) -> Generation:  # fmt: skip
+def _check_values(values: Values, keys: Collection[str]) -> None:
+    """The file may be a stranger's: no other key of a run is changed by it, and nothing in it is a name or a path."""
+    for key, value in values.items():
+        is_number = isinstance(value, int | float | None)
+        if key not in keys or not is_number:
+            raise ValueError(f"{key} does not become {value!r} in this search")
+
+
+def made_of(
+    number: int,
+    at: float,
+    clock: str,
+    standings: Sequence[Standing],
+    copies: Sequence[Copy],
+    failed: Sequence[int],
+) -> Generation:
     """The line about a generation that has ended."""
-    iterations = {trial.index: trial.iteration for trial in standings}
-    scores = {trial.index: trial.value for trial in standings}
-    return Generation(number, at, clock, iterations, scores, tuple(failed), tuple(copies))
+    iterations: dict[int, int] = {}
+    scores: dict[int, float | None] = {}
+    for trial in standings:
+        iterations[trial.index] = trial.iteration
+        scores[trial.index] = trial.value
+    return Generation(
+        number,
+        at,
+        clock,
+        iterations,
+        scores,
+        tuple(failed),
+        tuple(copies),
+    )
 
 
 def schedule_of(history: History, trial: int, first: Mapping[int, Values]) -> list[tuple[float, Values]]:

@@ -61,16 +61,22 @@ def _scaled(value: float, ends: Sequence[float], factor: float) -> float:
 def _scaled_whole(value: int, ends: Sequence[int], factor: float) -> int:
     scaled = round(value * factor)
     if scaled == value:  # small numbers would never move
-        scaled += 1 if factor > 1 else -1
+        scaled += _direction(factor)
     return int(min(max(scaled, ends[0]), ends[1] - 1))
+
+
+def _direction(factor: float) -> int:
+    if factor > 1:
+        return 1
+    return -1
 
 
 def _neighbour(value: Any, values: Sequence[Any], factor: float) -> Any:
     if value not in values:  # the scenario may begin with another one
         return values[0]
-    step = 1 if factor > 1 else -1
-    place = list(values).index(value) + step
-    return values[min(max(place, 0), len(values) - 1)]
+    place = list(values).index(value) + _direction(factor)
+    last = len(values) - 1
+    return values[min(max(place, 0), last)]
 
 
 PERTURB: dict[str, Callable[[Any, Sequence[Any], float], Any]] = {
@@ -106,14 +112,21 @@ def read_mutations(given: Mapping[str, Any], keys: Mapping[str, Any]) -> list[Mu
     for key, values in given.items():
         path = path_of(key)
         check_changes(key, path, keys)
-        marks = list(find_marks(values, path))
-        if len(marks) != 1 or marks[0].path != path or marks[0].kind not in PERTURB:
+        marks = [mark for mark in find_marks(values, path) if mark.path == path]
+        kinds = [mark.kind for mark in marks if mark.kind in PERTURB]
+        if len(kinds) != 1:
             raise ConfigError(
                 f"tune: mutations: {key} is {values!r}; expected what it may become, as one of {', '.join(PERTURB)}, such as "
                 "{loguniform: [0.0001, 0.1]}."
             )
-        check_mark(Mark(("mutations", key), marks[0].kind, marks[0].values))
-        found.append(Mutation(".".join(path), marks[0].kind, tuple(marks[0].values)))
+        (mark,) = marks
+        check_mark(Mark(("mutations", key), mark.kind, mark.values))
+        mutation = Mutation(
+            key=".".join(path),
+            kind=mark.kind,
+            values=tuple(mark.values),
+        )
+        found.append(mutation)
     return found
 
 
@@ -160,12 +173,11 @@ def _annotations(key: str) -> list[Any]:
 def _takes_number(annotation: Any) -> bool:
     if annotation in (int, float):
         return True
-    if get_origin(annotation) is None:
-        return False
     parts = get_args(annotation)
     if get_origin(annotation) is Union:
         return any(_takes_number(part) for part in parts)
-    return hasattr(annotation, "__metadata__") and _takes_number(parts[0])  # a number with limits
+    has_limits = hasattr(annotation, "__metadata__")
+    return has_limits and _takes_number(parts[0])
 
 
 # -- values in keys --------------------------------------------------------------------------------------------------

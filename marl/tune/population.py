@@ -41,15 +41,25 @@ class Copy:
     before: Values
 
     def as_json(self) -> dict[str, Any]:
-        return {"trial": self.trial, "from": self.source, "values": self.values, "before": self.before}
+        return {
+            "trial": self.trial,
+            "from": self.source,
+            "values": self.values,
+            "before": self.before,
+        }
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Copy:
-        return Copy(int(row["trial"]), int(row["from"]), dict(row["values"]), dict(row["before"]))
+        return Copy(
+            trial=int(row["trial"]),
+            source=int(row["from"]),
+            values=dict(row["values"]),
+            before=dict(row["before"]),
+        )
 
 
 class Decider(Protocol):
-    """When generations end, and what is decided then."""
+    """When generations end, and what is decided then. ``clock``: the result field in which they are measured."""
 
     @property
     def clock(self) -> str: ...
@@ -88,8 +98,20 @@ class Exploitation:
             # Early on all may be equally bad: then a copy would only make the population narrower.
             if not trial.is_open or _score(source, sign) <= _score(trial, sign):
                 continue
-            values = explore(self.mutations, source.values, self.factors, self.resample, luck)
-            copies.append(Copy(trial.index, source.index, values, trial.values))
+            values = explore(
+                self.mutations,
+                source.values,
+                self.factors,
+                self.resample,
+                luck,
+            )
+            copy = Copy(
+                trial=trial.index,
+                source=source.index,
+                values=values,
+                before=trial.values,
+            )
+            copies.append(copy)
         return copies
 
     def told(self) -> str:
@@ -112,8 +134,17 @@ class Following:
         return self.times[generation]
 
     def decide(self, generation: int, standings: Sequence[Standing], sign: float) -> list[Copy]:  # noqa: ARG002
-        values = self.values[generation]
-        return [Copy(trial.index, trial.index, values, trial.values) for trial in standings if trial.is_open]
+        copies = []
+        for trial in standings:
+            if trial.is_open:
+                change = Copy(
+                    trial=trial.index,
+                    source=trial.index,
+                    values=self.values[generation],
+                    before=trial.values,
+                )
+                copies.append(change)
+        return copies
 
     def told(self) -> str:
         times = ", ".join(f"{time:g}" for time in self.times)
