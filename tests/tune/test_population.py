@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,27 @@ def test_a_search_that_was_killed_goes_on_to_the_same_copies_and_results(
     assert killed.returncode == -9, killed.stderr
     (directory,) = tmp_path.iterdir()
     assert_same(search(tmp_path, directory), straight)
+
+
+def test_ctrl_c_ends_a_population_behind_its_iteration_and_it_goes_on_to_the_same_results(
+    straight: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = RunningTrial.step
+    steps: list[int] = []
+
+    def press(self: RunningTrial) -> dict[str, Any] | None:
+        steps.append(self.trainer.iteration)
+        if len(steps) == 10:  # in the third iteration, in the second generation
+            signal.raise_signal(signal.SIGINT)
+        return step(self)
+
+    monkeypatch.setattr(RunningTrial, "step", press)
+    stopped = search(tmp_path)
+    monkeypatch.undo()
+    assert stopped.interrupted
+    assert [trial.status for trial in stopped.trials] == ["INTERRUPTED"] * 4
+    assert len(stopped.generations) == 1
+    assert_same(search(tmp_path, stopped.directory), straight)
 
 
 def test_after_the_budget_is_raised_a_population_goes_on_as_if_it_had_never_ended(
