@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from marl.errors import ConfigError
 from marl.tune.config import TuneConfig, tune_config
 from marl.tune.mutations import Mutation, explore
 from marl.tune.plan import plan_functions, plan_scenarios
 from marl.tune.search import grid_search
+from tests.processes import ROOT
 from tests.tune.searches import SMALL, small
 
 LR = Mutation("algo.lr", "loguniform", (1e-4, 1e-1))
@@ -81,6 +83,16 @@ def test_a_trial_begins_with_its_own_value_the_scenarios_or_a_draw() -> None:
     assert all(0 <= value <= 0.1 for value in drawn)
     # A seed for each: a copy that saw the episodes of its source again would learn nothing of its own.
     assert [trial.config["seed"] for trial in plan.trials] == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_population_of_the_docs_has_eight_trials_of_other_rates_and_seeds() -> None:
+    keys = yaml.safe_load((ROOT / "examples" / "population.yaml").read_text())
+    options = tune_config(keys.pop("tune"), "file")
+    plan = plan_scenarios(keys, options, "file")
+    assert len({trial.params["lr"] for trial in plan.trials}) == 8
+    assert [trial.config["seed"] for trial in plan.trials] == list(range(8))
+    assert plan.population is not None
+    assert [plan.population.decider.end_of(number) for number in (0, 8)] == [4000, 36000]
 
 
 BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
