@@ -381,13 +381,16 @@ def test_the_command_tells_who_copied_whom_and_where_the_schedule_is(tmp_path: P
     assert done.out.splitlines()[-1] == f"results: {directory}"
 
 
-def test_a_search_that_never_compares_says_so(tmp_path: Path) -> None:
+def test_only_values_of_a_generation_itself_count_and_one_without_any_is_told(tmp_path: Path) -> None:
     file = tmp_path / "search.yaml"
-    keys = {**KEYS, "evaluation": {"interval": 7, "episodes": 1}, "stop": {"training_iteration": 4}}
+    keys = {**KEYS, "evaluation": {"interval": 4, "episodes": 1}}
     file.write_text(yaml.safe_dump({**keys, "tune": OPTIONS}))
     done = marl("tune", file, "--local-dir", tmp_path / "results")
     assert done.code == 0, done.err
-    assert "nobody was compared at training_iteration 2: no result since the last time has evaluation." in done.out
+    told = [line for line in done.out.splitlines() if line.startswith("nobody was compared")]
+    # Evaluated at iteration 4: at 6 that value is of weights that some trials no longer have.
+    assert [line.split(":")[0][-1] for line in told] == ["2", "6"]
+    assert "no result since the last time has evaluation.episode_reward_mean" in told[0]
 
 
 def test_a_file_of_generations_that_changes_other_keys_is_refused(tmp_path: Path) -> None:
