@@ -56,6 +56,13 @@ class Proof(Config):
     clients: NonNegativeInt = Field(
         0, description="Of an external env: so many processes play the env of its evaluations for it."
     )
+    search: dict[str, Any] = Field(
+        {},
+        description="Of a search instead of a run: dotted keys, and marks such as {grid_search: [...]} in their places.",
+    )
+    tune: dict[str, Any] = Field(
+        {}, description="Of a search: the keys of its section tune. Every field is then the median over all trials."
+    )
     stop_when_reached: bool = Field(False, description="End a seed with the evaluation that meets `reaches`.")
 
     @model_validator(mode="after")
@@ -68,6 +75,8 @@ class Proof(Config):
             raise ValueError("tables belong to kind: joint_values, and only to it")
         if unknown := sorted(self.tables.keys() - {"first", "safe", "risky"}):
             raise ValueError(f"no state {', '.join(unknown)}; expected first, safe or risky")
+        if bool(self.search) != bool(self.tune):
+            raise ValueError("search and tune belong together")
         if self.needed > len(self.all_seeds):
             raise ValueError(f"at_least is {self.needed}, but there are only {len(self.all_seeds)} seeds")
         return self

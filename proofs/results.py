@@ -117,7 +117,9 @@ class Results:
 
 def fingerprint_of(proof: Proof, places: Places) -> str:
     """A hash of what decides the numbers of a seed besides the package: scenario file and declaration."""
-    unused = {key for key in ("prepare", "stays_below", "medians", "median_of") if not getattr(proof, key)}
+    unused = {
+        key for key in ("prepare", "stays_below", "medians", "median_of", "search", "tune") if not getattr(proof, key)
+    }
     declared = proof.model_dump(exclude={"claim", "seeds", "at_least", *unused})
     scenario = places.scenario(proof).read_text(encoding="utf-8") + places.recipe(proof)
     text = json.dumps([scenario, declared], sort_keys=True)

@@ -102,6 +102,10 @@ def _run_and_tell(proof: Proof, places: Places, seed: int, directory: Path | Non
 
 def run_seed(proof: Proof, places: Places, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
     """Train through the budget and keep every evaluation. Nothing but ``directory`` is written."""
+    if proof.tune:
+        from proofs.searches import run_search  # with all that a search loads, on which no other proof depends
+
+        return run_search(proof, places, seed, directory)
     if proof.prepare is None:
         return _run_seed(proof, places.load(proof, seed), seed, directory, progress)
     with TemporaryDirectory() as folder:

@@ -23,7 +23,9 @@ from marl.play.export import _about, load_policy
 from marl.populations.matches import Job
 from marl.runs.checkpoint import has_part, read_part, write_checkpoint
 from marl.training.trainer import Trainer
+from marl.tune.generations import Generation, History
 from marl.tune.journal import read_journal
+from marl.tune.population import Copy
 from tests.command import marl
 from tests.tune.searches import journal_of, plan_of
 
@@ -40,6 +42,12 @@ def recording(folder: Path) -> tuple[Path, Callable[[], object]]:
 def search(folder: Path) -> tuple[Path, Callable[[], object]]:
     journal_of(folder, plan_of([{"lr": 0.25}]))
     return folder / "tune.json", lambda: _content(read_journal(folder))
+
+
+def generations(folder: Path) -> tuple[Path, Callable[[], object]]:
+    copy = Copy(1, 0, {"algo.lr": 0.25}, {"algo.lr": 0.5})
+    History(folder).add(Generation(0, 100.0, "timesteps_total", {0: 7, 1: 7}, {0: 1.5, 1: None}, (2,), (copy,)))
+    return folder / "generations.jsonl", lambda: History.read(folder, 3, ["algo.lr"]).generations
 
 
 def checkpoint(folder: Path) -> tuple[Path, Callable[[], object]]:
@@ -78,7 +86,7 @@ def flipped(content: bytes) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-@pytest.mark.parametrize("made", [recording, search, checkpoint, trace, matches])
+@pytest.mark.parametrize("made", [recording, search, generations, checkpoint, trace, matches])
 def test_a_flipped_bit_is_refused_or_changes_nothing(made: Any, tmp_path: Path) -> None:
     file, read = made(tmp_path)
     honest, content = read(), file.read_bytes()

@@ -36,7 +36,10 @@ Metric = Annotated[
 Mode = Annotated[Optional[str], typer.Option(metavar="max|min", help="What is better. Default: max.")]  # noqa: UP045
 Scheduler = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(metavar="fifo|asha", help="asha stops trials that are behind. Default: fifo."),
+    typer.Option(
+        metavar="fifo|asha|pbt|schedule",
+        help="asha stops trials that are behind; in pbt they copy one that is ahead. Default: fifo.",
+    ),
 ]
 MaxConcurrent = Annotated[Optional[int], typer.Option(min=1, help="Trials at the same time at most.")]  # noqa: UP045
 Stacked = Annotated[
@@ -182,13 +185,18 @@ def _exit_code(found: Tuning) -> int:
 
 def closing_lines(found: Tuning) -> list[str]:
     """The best trial, what failed, how to go on, where everything is."""
+    from marl.tune.replay import FILE as SCHEDULE
+
     lines = [f"trial {trial.index:05d} failed: {printable(trial.error)}" for trial in found.failed]
-    if any(trial.score is not None for trial in found.trials):
+    if found.has_score:
         best = found.best_trial
         values = ", ".join(f"{name}={value}" for name, value in best.params.items())
         lines.append(f"best trial: {best.index:05d} ({values}), {found.metric} {best.score:.4g}")
         if best.checkpoint is not None:
             lines.append(f"play it: marl rollout {shlex.quote(str(best.checkpoint))}")
+        schedule = found.directory / SCHEDULE
+        if schedule.exists():
+            lines.append(f"train with its values by time: marl tune {shlex.quote(str(schedule))}")
     else:
         lines.append(f"no trial has a value of {found.metric} yet")
     if found.interrupted:
@@ -201,7 +209,7 @@ def as_dict(found: Tuning) -> dict[str, Any]:
     from marl.runs.files import to_plain
 
     best = None  # `best_trial` is an error where no trial has a score
-    if any(trial.score is not None for trial in found.trials):
+    if found.has_score:
         best = found.best_trial.index
     trials = []
     for trial in found.trials:
@@ -227,4 +235,16 @@ def as_dict(found: Tuning) -> dict[str, Any]:
         "interrupted": found.interrupted,
         "best_trial": best,
         "trials": trials,
+        **_of_population(found),
     }
+
+
+def _of_population(found: Tuning) -> dict[str, Any]:
+    """Who copied whom, and the values by time of every trial; nothing of trials that have nothing to do with each other."""
+    if not found.schedules:
+        return {}
+    copies = []
+    for generation in found.generations:
+        for copy in generation.copies:
+            copies.append({"at": generation.at, "clock": generation.clock, **copy.as_json()})
+    return {"copies": copies, "schedules": found.schedules}

@@ -16,12 +16,21 @@ from pydantic import (
 )
 
 from marl.config import Config, explain
-from marl.needs import declare, needs, not_given, one_of
+from marl.needs import declare, given, needs, not_given, one_of
 
 ASHA = declare(needs(one_of("scheduler", "asha")))
+PBT = declare(needs(one_of("scheduler", "pbt")))
+COUNTED = declare(needs(one_of("scheduler", "asha", "pbt", "schedule")))
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
 Bundles: TypeAlias = list[dict[str, NonNegativeFloat]]
 """Ray's way to ask: what each process of a trial needs, the one that learns first."""
+
+
+class ScheduleEntry(Config):
+    """From one moment on, these values."""
+
+    at: NonNegativeFloat = Field(description="When, in units of time_attr; 0 is the beginning.")
+    values: dict[str, Any] = Field(min_length=1, description="Dotted keys and their values from then on.")
 
 
 class TuneConfig(Config):
@@ -39,16 +48,21 @@ class TuneConfig(Config):
         None,
         description="Whether more (max) or less (min) is better. Default: max, but min for distances to equilibrium.",
     )
-    scheduler: Literal["fifo", "asha"] = Field(
+    scheduler: Literal["fifo", "asha", "pbt", "schedule"] = Field(
         "fifo",
         description="fifo: every trial runs to its end. asha: trials that are behind at the same point of the budget are "
-        "stopped there (asynchronous successive halving).",
+        "stopped there (asynchronous successive halving). pbt: trials that are behind copy one that is ahead and change its "
+        "values (population based training). schedule: every trial changes its values as `schedule` says.",
+        json_schema_extra=declare(
+            needs(given("mutations"), when=("pbt",)),
+            needs(given("schedule"), when=("schedule",)),
+        ),
     )
     time_attr: str | None = Field(
         None,
         description="Result field that measures the budget; its value in `stop` is all of it. Default: the first of "
         "timesteps_total, training_iteration, episodes_total, time_total_s that `stop` has.",
-        json_schema_extra=ASHA,
+        json_schema_extra=COUNTED,
     )
     grace_period: PositiveFloat | None = Field(
         None,
@@ -62,12 +76,50 @@ class TuneConfig(Config):
         description="At each rung about one of so many trials goes on; rungs are so many times apart.",
         json_schema_extra=ASHA,
     )
+    perturbation_interval: PositiveFloat | None = Field(
+        None,
+        description="After each such interval, in units of time_attr, trials are compared and those behind copy. Default: a "
+        "tenth of the budget.",
+        json_schema_extra=PBT,
+    )
+    mutations: dict[str, dict[str, Any]] = Field(
+        {},
+        description="Keys that trials change, by dotted name, and what they may become: {choice: [...]}, {uniform: [a, b]}, "
+        "{loguniform: [a, b]} or {randint: [a, b]}. A key that the scenario does not give begins with a draw.",
+        json_schema_extra=PBT,
+    )
+    quantile_fraction: float = Field(
+        0.25,
+        gt=0,
+        le=0.5,
+        description="This share of the trials, the worst, copies from as many of the best.",
+        json_schema_extra=PBT,
+    )
+    resample_probability: float = Field(
+        0.25,
+        ge=0,
+        le=1,
+        description="Chance that a copied value is drawn anew from its mutation; otherwise it is changed a little.",
+        json_schema_extra=PBT,
+    )
+    perturbation_factors: list[PositiveFloat] = Field(
+        [0.8, 1.2],
+        min_length=1,
+        description="A number is changed a little by one of these factors; of a choice its neighbour in the list is taken.",
+        json_schema_extra=PBT,
+    )
+    schedule: list[ScheduleEntry] = Field(
+        [],
+        description="Values by time, such as [{at: 0, values: {lr: 0.01}}, {at: 5000, values: {lr: 0.001}}]; `at` in units of "
+        "time_attr. pbt writes the one that it found to schedule.yaml.",
+        json_schema_extra=declare(needs(one_of("scheduler", "schedule"))),
+    )
     stacked: bool = Field(
         False,
         description="Train in this process, without Ray: trials that differ in lr and seed alone are one stack, whose updates "
         "are computed together; stacks come one after the other.",
         json_schema_extra=declare(
-            needs(one_of("scheduler", "fifo"), why="trials of a stack go on together"),
+            needs(one_of("scheduler", "fifo", "pbt", "schedule"), why="trials of a stack go on together"),
             needs(one_of("max_failures", 0), why="a trial that fails leaves its stack"),
             needs(not_given("resources_per_trial"), why="all trials share one process"),
         ),
@@ -76,7 +128,11 @@ class TuneConfig(Config):
         None, description="Trials at the same time at most. Default: as many as the resources allow."
     )
     max_failures: NonNegativeInt = Field(
-        0, description="How often a failed trial is started again, from its last checkpoint."
+        0,
+        description="How often a failed trial is started again, from its last checkpoint.",
+        json_schema_extra=declare(
+            needs(one_of("scheduler", "fifo", "asha"), why="a trial that fails leaves its population")
+        ),
     )
     resources_per_trial: dict[str, NonNegativeFloat | Callable[..., Any]] | Bundles | Callable[..., Any] | None = Field(
         None,

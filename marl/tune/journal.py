@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from marl.errors import CheckpointError
 from marl.inputs import read_json
 from marl.runs.atomic import write_atomically
 from marl.scenario.describe import to_plain
+from marl.tune.generations import History
+from marl.tune.mutations import Values, with_values
 from marl.tune.plan import Plan, Planned
 
 VERSION = 2
@@ -37,9 +40,36 @@ class Journal:
         self.status = [PENDING] * len(plan.trials)
         self.errors = [""] * len(plan.trials)
         self.halted: set[int] = set()  # trials that the scheduler stopped before their end
+        self.history = History(directory)
+        self.generation = 0  # generations of a population that have taken effect
 
     def directory_of(self, trial: Planned) -> Path:
         return self.directory / trial.directory
+
+    def values_of(self, trial: Planned) -> Values:
+        """What the keys that change in a population are for a trial at present."""
+        population = self.plan.population
+        if population is None:
+            return {}
+        values = population.values_in(trial.config)
+        for copy in self.history.copies(self.generation):
+            if copy.trial == trial.index:
+                values = copy.values
+        return values
+
+    def now(self, trial: Planned) -> Planned:
+        """A trial with the params and keys that it has at present; the plan knows those with which it began."""
+        return self.with_values(trial, self.values_of(trial))
+
+    def with_values(self, trial: Planned, values: Values) -> Planned:
+        population = self.plan.population
+        if population is None:
+            return trial
+        given = {key: value for key, value in values.items() if value is not None}
+        params = dict(trial.params)
+        for key, value in given.items():
+            params[population.names[key]] = value
+        return replace(trial, params=params, config=with_values(trial.config, given))
 
     @property
     def open_trials(self) -> list[Planned]:
@@ -70,10 +100,15 @@ class Journal:
         kept: tuple[str, ...] = (STOPPED,)
         if stored["stop"] == to_plain(self.plan.stop):
             kept = ENDED
+        if self.plan.population is not None:
+            self.history = History.read(self.directory, len(self.plan.trials), self.plan.population.names)
+            self.generation = min(int(stored.get("generation", 0)), len(self.history.generations))
         for index, row in enumerate(stored["trials"]):
             self.status[index] = PENDING
             if row["status"] in kept:
                 self.status[index] = row["status"]
+            if self.history.lost(index):  # others were compared without it: again with it, they would decide otherwise
+                self.status[index], self.errors[index] = ERROR, str(row.get("error", ""))
 
     def write(self) -> None:
         plan = self.plan
@@ -97,6 +132,8 @@ class Journal:
             "tune": to_plain(plan.options),
             "trials": rows,
         }
+        if plan.population is not None:
+            content["generation"] = self.generation
         write_atomically(self.directory / FILE, json.dumps(sealed(content), indent=1) + "\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 from marl.errors import TrainingError
 from marl.runs.files import RunFiles
 from marl.runs.saved import PLACES_OF_NEW_RUNS, command_again, places_again
+from marl.tune.generations import Generation
 from marl.tune.journal import ERROR, Journal
 from marl.tune.objective import Objective
+from marl.tune.replay import schedule_for
 from marl.tune.trial import newest_checkpoint
 
 
@@ -69,6 +71,9 @@ class Tuning:
     trials: list[TrialOutcome]
     interrupted: bool
     go_on: str = ""  # the command to go on with it
+    generations: tuple[Generation, ...] = ()  # of a population: when trials were compared, and who copied whom
+    schedules: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """Of each trial of a population: the values by time with which its weights came about, as ``tune.schedule`` takes them."""
 
     @property
     def metric(self) -> str:
@@ -81,6 +86,10 @@ class Tuning:
     @property
     def failed(self) -> list[TrialOutcome]:
         return [trial for trial in self.trials if trial.status == ERROR]
+
+    @property
+    def has_score(self) -> bool:
+        return any(trial.score is not None for trial in self.trials)
 
     @property
     def best_trial(self) -> TrialOutcome:
@@ -116,7 +125,11 @@ def outcome_of(journal: Journal) -> Tuning:
     """What the run directories hold."""
     plan = journal.plan
     trials = []
-    for trial in plan.trials:
+    schedules = {}
+    for planned in plan.trials:
+        trial = journal.now(planned)
+        if plan.population is not None:
+            schedules[trial.index] = schedule_for(journal, trial.index)
         outcome = TrialOutcome(
             trial.index,
             trial.trial_id,
@@ -128,7 +141,15 @@ def outcome_of(journal: Journal) -> Tuning:
             plan.objective,
         )
         trials.append(outcome)
-    return Tuning(journal.directory, plan.objective, trials, journal.interrupted, command_to_go_on(journal))
+    return Tuning(
+        journal.directory,
+        plan.objective,
+        trials,
+        journal.interrupted,
+        command_to_go_on(journal),
+        tuple(journal.history.generations),
+        schedules,
+    )
 
 
 def command_to_go_on(journal: Journal) -> str:

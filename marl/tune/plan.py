@@ -19,6 +19,7 @@ from marl.scenario.resolve import resolve
 from marl.training.build import check_fields
 from marl.trust import Trust, current
 from marl.tune.config import TuneConfig
+from marl.tune.deciders import Population, check_can_copy, prepare
 from marl.tune.objective import Halving, Objective, dotted, make_halving, make_objective
 from marl.tune.resources import Bundle, request
 from marl.tune.search import Variant, variants
@@ -49,31 +50,30 @@ class Plan:
     address: str | None = None  # of a Ray cluster
     num_cpus: int | None = None  # of a Ray that is started for the search
     trust: Trust | None = None  # in the file that all of this comes from; None: the user wrote it
+    population: Population | None = None  # of trials that train in generations
 
     @property
     def clock(self) -> str:
-        if self.halving is None:
-            return "training_iteration"
-        return self.halving.clock
+        if self.halving is not None:
+            return self.halving.clock
+        if self.population is not None:
+            return self.population.decider.clock
+        return "training_iteration"
 
 
 def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> Plan:
     """Trials of an algorithm; every one of them is checked against its env."""
-    stop = keys.get("stop") or {}
-    if not stop:
-        raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
-    if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
-        stop = {dotted(field): value for field, value in stop.items()}
-    keys = {**keys, "stop": stop}
-    if options.stacked:
-        keys["stacked"] = True
-    found = variants(keys, options.num_samples, _seed_in(keys))
+    keys = _complete(keys, options)
+    prepared = prepare(options, keys, keys["stop"], _seed_in(keys))
+    found = variants(prepared.keys, options.num_samples, _seed_in(keys), one_seed_each=prepared.copying)
     scenarios = [compose(variant.config, f"{where}, {_told(variant)}") for variant in found]
     first = scenarios[0]
     objective = make_objective(options, first)
     # All of them before the first one starts: hours later nobody wants to hear of a typo.
     for scenario in scenarios:
         _check(scenario, objective)
+    for config in prepared.checked_configs(found[0].config):
+        compose(config, f"{where}, values to come")
     now, tag = datetime.now(), secrets.token_hex(3)[:5]
     trials = []
     for index, (variant, scenario) in enumerate(zip(found, scenarios, strict=True)):
@@ -84,9 +84,37 @@ def plan_scenarios(keys: Mapping[str, Any], options: TuneConfig, where: str) -> 
         bundles = request(options.resources_per_trial, scenario, {**described, **described["algo"]})
         trials.append(Planned(index, f"{tag}_{index:05d}", Path(name), params, variant.config, bundles))
     halving = make_halving(options, first.stop)
+    _check_population(prepared.population, trials)
     return Plan(
-        trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus, current()
-    )
+        trials, options, objective, halving, dict(first.stop), None, first.address, first.ray_num_cpus, current(),
+        prepared.population,
+    )  # fmt: skip
+
+
+def _check_population(population: Population | None, trials: Sequence[Planned]) -> None:
+    """Whether there is somebody to copy, and any place fits any trial."""
+    if population is None:
+        return
+    if population.copying and len(trials) < 2:
+        raise ConfigError(
+            "tune: pbt needs at least two trials, but there is one. Give num_samples: 8, or a grid_search over one of the "
+            "mutations."
+        )
+    if any(trial.bundles != trials[0].bundles for trial in trials):
+        raise ConfigError("tune: trials of a population take turns, so resources_per_trial must be the same for all.")
+
+
+def _complete(keys: Mapping[str, Any], options: TuneConfig) -> dict[str, Any]:
+    """The keys with stop conditions under the names of result fields, and with what the options say of trials."""
+    stop = keys.get("stop") or {}
+    if not stop:
+        raise ConfigError("when should a trial stop? Give stop, for instance stop: {timesteps_total: 100000}.")
+    if isinstance(stop, Mapping):  # else composing the scenarios says what is wrong with it
+        stop = {dotted(field): value for field, value in stop.items()}
+    completed = {**keys, "stop": stop}
+    if options.stacked:
+        completed["stacked"] = True
+    return completed
 
 
 def _env_name(scenario: Scenario) -> str:
@@ -107,6 +135,7 @@ def plan_functions(
     function: Callable[..., Any], config: Mapping[str, Any], stop: Mapping[str, float | bool], options: TuneConfig
 ) -> Plan:
     """Trials of a user's own training function. Only a config that has a seed gets seeds of its own."""
+    check_can_copy(options)
     stop = {dotted(name): value for name, value in stop.items()}
     found = variants(config, options.num_samples, _seed_in(config), seeded="seed" in config)
     now, tag = datetime.now(), secrets.token_hex(3)[:5]

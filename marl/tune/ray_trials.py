@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ from marl.registry import Registrations, registrations, take_registrations
 from marl.runs.files import RunFiles
 from marl.trust import as_built
 from marl.tune.journal import ENDED, ERROR, PENDING, RUNNING, STOPPED, TERMINATED, Journal
-from marl.tune.plan import Plan
+from marl.tune.plan import Plan, Planned
 from marl.tune.reporter import Reporter, call
 from marl.tune.table import Screen
 from marl.tune.trial import RunningTrial, newest_checkpoint, read_error, write_error
@@ -34,6 +34,12 @@ class Job:
     directory: Path
     registered: Registrations = field(default_factory=dict)
 
+    def with_trial(self, trial: Planned) -> Job:
+        """The same job, in which one trial has other keys than in the plan."""
+        trials = list(self.plan.trials)
+        trials[trial.index] = trial
+        return replace(self, plan=replace(self.plan, trials=trials))
+
     @as_built(lambda job: job.plan.trust)
     def begin(self, index: int) -> RunningTrial:
         take_registrations(self.registered)
@@ -48,10 +54,12 @@ class Job:
     @as_built(lambda job: job.plan.trust)
     def step(self, running: RunningTrial) -> dict[str, Any]:
         try:
-            return running.step()
+            told = running.step()
         except Exception as error:
             write_error(running.directory, error)
             raise
+        assert told is not None, "evaluations are broken off by signals, of which an actor hears none"
+        return told
 
     def call_function(self, index: int) -> None:
         from ray import tune

@@ -65,30 +65,43 @@ class Variant:
     params: dict[str, Any]
 
 
-def variants(keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool = True) -> list[Variant]:
+def variants(
+    keys: Mapping[str, Any], num_samples: int, seed: int, seeded: bool = True, one_seed_each: bool = False
+) -> list[Variant]:
     """One variant per trial: ``num_samples`` times the product of all grids.
 
     With ``seeded`` the trials of sample ``k`` get the seed ``seed + k``, unless the seed itself is searched: equal
-    values with equal seeds would be the same run twice.
+    values with equal seeds would be the same run twice. ``one_seed_each``: trial ``i`` gets ``seed + i`` instead, for trials
+    that copy each other: with equal seeds a copy would see the same episodes again.
     """
     marks = list(find_marks(keys))
     for mark in marks:
-        _check(mark)
+        check_mark(mark)
     names = short_names([mark.path for mark in marks])
-    own_seeds = seeded and num_samples > 1 and ("seed",) not in names
     choices = [_grid_values(mark) for mark in marks]
     found: list[Variant] = []
-    for sample, chosen in product(range(num_samples), product(*choices)):
+    for _, chosen in product(range(num_samples), product(*choices)):
         config, params = dict(keys), {}
         for mark, value in zip(marks, chosen, strict=True):
             if mark.kind != "grid_search":
                 value = _draw(mark, seed, trial=len(found))
             config = _with(config, mark.path, value)
             params[names[mark.path]] = value
-        if own_seeds:
-            config["seed"] = params["seed"] = seed + sample
         found.append(Variant(config, params))
+    if seeded and ("seed",) not in names:
+        _give_seeds(found, seed, num_samples, one_seed_each)
     return found
+
+
+def _give_seeds(found: list[Variant], seed: int, num_samples: int, one_seed_each: bool) -> None:
+    if num_samples == 1 and not one_seed_each:
+        return  # the scenario's seed is the only one
+    points = len(found) // num_samples  # of the grid, which is gone through once per sample
+    for trial, variant in enumerate(found):
+        number = trial // points
+        if one_seed_each:
+            number = trial
+        variant.config["seed"] = variant.params["seed"] = seed + number
 
 
 def _grid_values(mark: Mark) -> Sequence[Any]:
@@ -131,7 +144,7 @@ def _with(tree: Any, path: Path, value: Any) -> Any:
     return changed
 
 
-def _check(mark: Mark) -> None:
+def check_mark(mark: Mark) -> None:
     where, values = ".".join(map(str, mark.path)), mark.values
     if mark.kind in ("grid_search", "choice"):
         if not isinstance(values, list | tuple) or not values:

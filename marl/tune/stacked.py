@@ -6,6 +6,7 @@ Such trials are one stack (``marl.training.stacked``); stacks are trained one af
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,6 +23,7 @@ from marl.training.stacked import check_stack
 from marl.trust import under
 from marl.tune.journal import ERROR, RUNNING, TERMINATED, Journal
 from marl.tune.plan import Plan, Planned
+from marl.tune.play_population import play_population
 from marl.tune.table import Board, Screen
 from marl.tune.trial import RunningTrial, read_error, write_error
 
@@ -75,15 +77,14 @@ def play_stacked(journal: Journal, verbose: int) -> None:
     for trial in journal.open_trials:
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)  # of an earlier start
     screen.start()
+    here = InThisProcess(journal, screen)
     try:
-        with (
-            suppress(KeyboardInterrupt),
-            under(journal.plan.trust),
-            interruptible(lambda: screen.note(STOPPING)) as stopped,
-        ):
-            for stack in stacks_of(journal.plan, journal.open_trials):
-                if not stopped():
-                    Lockstep([partial(_train, journal, screen, trial, stopped) for trial in stack]).run()
+        with suppress(KeyboardInterrupt), under(journal.plan.trust), interruptible(here.stop_soon) as stopped:
+            here.stopped = stopped
+            if journal.plan.population is None:
+                here.play(journal.open_trials)
+            else:
+                play_population(journal, here, screen)
     finally:
         journal.settle()
         for index, status in enumerate(journal.status):
@@ -92,38 +93,68 @@ def play_stacked(journal: Journal, verbose: int) -> None:
         lock.release()
 
 
-def _train(journal: Journal, screen: Screen, trial: Planned, stopped: Callable[[], bool]) -> bool:
-    """One trial in its seat of a stack; True if it ended, be it by an error."""
+class InThisProcess:
+    """Trains trials here, stack by stack."""
 
-    def note(status: str, why: str = "") -> None:
-        journal.note(trial.index, status, why)
-        screen.status(trial.index, status, why)
+    def __init__(self, journal: Journal, screen: Screen) -> None:
+        self.journal, self.screen = journal, screen
+        self.stopped: Callable[[], bool] = lambda: False
+        self._running: list[RunningTrial] = []
 
-    place = journal.directory_of(trial)
-    note(RUNNING)
-    try:
-        ended = _run(journal, screen, trial, place, stopped)
-    except Exception as error:  # of this trial alone
-        write_error(place, error)
-        note(ERROR, read_error(place))
-        return True
-    if ended:
-        note(TERMINATED)
-    return ended
+    def play(self, trials: Sequence[Planned], until: float = math.inf) -> None:
+        """Until the clock shows ``until``, the trial ends or fails, or Ctrl-C."""
+        for stack in stacks_of(self.journal.plan, trials):
+            if not self.stopped():
+                Lockstep([partial(self._train, trial, until) for trial in stack]).run()
 
+    def stop_soon(self) -> None:
+        """The first Ctrl-C. While one trial is evaluated others come next, so none of these evaluations is waited for."""
+        evaluations = [running.trainer.evaluation for running in self._running]
+        running = [evaluation for evaluation in evaluations if evaluation.running]
+        if running:
+            self.screen.note("stopping; evaluations are broken off, and made when the search goes on")
+        self.screen.note(STOPPING)
+        for evaluation in evaluations:
+            evaluation.unwanted = bool(running)
+        for evaluation in running:  # one at most: nobody waits for others in the middle of one
+            evaluation.break_off()
 
-def _run(journal: Journal, screen: Screen, trial: Planned, place: Path, stopped: Callable[[], bool]) -> bool:
-    plan = journal.plan
-    running = RunningTrial(trial.config, place.resolve(), trial.trial_id, plan.objective, plan.clock)
-    try:
-        ended = False
-        while not ended and not stopped():
-            told = running.step()
-            screen.result(trial.index, told)
-            ended = bool(told["done"])
-            meet()
-    except BaseException:
-        running.trainer.stop()  # in the middle of an iteration: such a state must not become the newest checkpoint
-        raise
-    running.close()
-    return ended
+    def _train(self, trial: Planned, until: float) -> None:
+        """One trial in its seat of a stack."""
+
+        def note(status: str, why: str = "") -> None:
+            self.journal.note(trial.index, status, why)
+            self.screen.status(trial.index, status, why)
+
+        place = self.journal.directory_of(trial)
+        note(RUNNING)
+        try:
+            ended = self._run(trial, place, until)
+        except Exception as error:  # of this trial alone
+            write_error(place, error)
+            note(ERROR, read_error(place))
+            return
+        if ended:
+            note(TERMINATED)
+
+    def _run(self, trial: Planned, place: Path, until: float) -> bool:
+        """Whether it ended."""
+        plan = self.journal.plan
+        running = RunningTrial(trial.config, place.resolve(), trial.trial_id, plan.objective, plan.clock)
+        self._running.append(running)
+        try:
+            ended = False
+            while not ended and not running.arrived(until) and not self.stopped():
+                told = running.step()
+                if told is None:  # its evaluation was broken off
+                    break
+                self.screen.result(trial.index, told)
+                ended = bool(told["done"])
+                meet()
+        except BaseException:
+            running.trainer.stop()  # in the middle of an iteration: such a state must not become the newest checkpoint
+            raise
+        finally:
+            self._running.remove(running)
+        running.close(draw=ended or self.stopped())
+        return ended

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marl.errors import ConfigError, RayLostError, ResourceError
 from marl.inputs import check_texts
@@ -25,8 +25,12 @@ from marl.tune.config import TuneConfig, tune_config
 from marl.tune.journal import Journal, read_journal
 from marl.tune.outcome import Tuning, command_to_go_on, outcome_of
 from marl.tune.plan import Plan, as_before, function_name, new_experiment, plan_functions, plan_scenarios
+from marl.tune.replay import write_schedule
 from marl.tune.reporter import check_function
 from marl.tune.resources import check_fits, total
+
+if TYPE_CHECKING:
+    from marl.tune.table import Screen
 
 SCRATCH = ".ray_tune"  # Ray Tune's own files while it works
 QUIET = {
@@ -136,7 +140,8 @@ def search(
         check_unlocked(Path(resume).expanduser())  # two drivers would write one journal
     if plan.options.stacked:
         return _search_stacked(plan, head, name, local_dir, resume, num_cpus, verbose)
-    need_ray_tune()
+    if plan.population is None:  # else Ray alone is enough
+        need_ray_tune()
     with ray_for(plan, num_cpus) as there:
         journal = _open_journal(plan, head, name, local_dir, resume)
         lock = take_lock(journal.directory)
@@ -147,7 +152,7 @@ def search(
             lock.release()
     for trial in journal.plan.trials:  # Ray ends processes of trials without a chance to release their locks
         clear_lock(journal.directory_of(trial))
-    return outcome_of(journal)
+    return _outcome(journal)
 
 
 def _search_stacked(
@@ -164,7 +169,15 @@ def _search_stacked(
     check_stacked_search(plan, num_cpus)
     journal = _open_journal(plan, head, name, local_dir, resume)
     play_stacked(journal, verbose)
-    return outcome_of(journal)
+    return _outcome(journal)
+
+
+def _outcome(journal: Journal) -> Tuning:
+    """What came out; the values by time that a population found are left as a file."""
+    found = outcome_of(journal)
+    if found.has_score:
+        write_schedule(journal, found.best_trial.index)
+    return found
 
 
 def _open_journal(
@@ -184,22 +197,38 @@ def _open_journal(
 
 
 def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
-    """Hand the open trials to Ray Tune."""
-    from ray import tune
-
-    from marl.tune.ray_trials import make_callback, make_scheduler, make_trainable
+    """Train the open trials, and show it."""
+    from marl.tune.ray_hosts import play_on_ray
     from marl.tune.table import Board, Screen
 
-    waiting = [trial.index for trial in journal.open_trials]
-    if not waiting:
+    if not journal.open_trials:
         return
-    scratch = journal.directory / SCRATCH
     screen = Screen(Board(journal.plan, journal.directory, there, journal.status), verbose)
     for trial in journal.open_trials:
         # Of an earlier start: a trial that dies without a word must not be explained by it.
         (journal.directory_of(trial) / "error.txt").unlink(missing_ok=True)
-    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     screen.start()
+    try:
+        if journal.plan.population is None:
+            _play_with_ray_tune(journal, screen)
+        else:
+            play_on_ray(journal, there, screen)
+    finally:
+        journal.settle()
+        for index, status in enumerate(journal.status):
+            screen.board.rows[index].status = status
+        screen.finish()
+
+
+def _play_with_ray_tune(journal: Journal, screen: Screen) -> None:
+    """Trials that have nothing to do with each other."""
+    from ray import tune
+
+    from marl.tune.ray_trials import make_callback, make_scheduler, make_trainable
+
+    waiting = [trial.index for trial in journal.open_trials]
+    scratch = journal.directory / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)  # whatever is there already: Ray Tune's files hold pickles
     try:
         with quiet_ray_tune(), orderly_signals():
             tune.run(
@@ -215,10 +244,6 @@ def _play(journal: Journal, there: Mapping[str, float], verbose: int) -> None:
                 verbose=0,
             )
     finally:
-        journal.settle()
-        for index, status in enumerate(journal.status):
-            screen.board.rows[index].status = status
-        screen.finish()
         shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -44,6 +44,7 @@ class Board:
     def __init__(self, plan: Plan, directory: Path, there: Mapping[str, float], status: Sequence[str]) -> None:
         self.plan, self.directory, self.there = plan, directory, dict(there)
         self.rows = [Row(one) for one in status]
+        self.params = [trial.params for trial in plan.trials]  # as they are now: trials of a population change theirs
 
     def header(self) -> list[str]:
         """Scheduling, resources in use, where results go, how many trials are in which state."""
@@ -92,6 +93,8 @@ class Board:
         return table
 
     def _scheduling(self) -> str:
+        if self.plan.population is not None:
+            return self.plan.population.decider.told()
         halving = self.plan.halving
         if halving is None:
             return "FIFO"
@@ -105,7 +108,7 @@ class Board:
     def _cells(self, index: int) -> dict[str, str]:
         row, shown = self.rows[index], self.rows[index].shown
         cells = {"trial": f"{index:05d}"}
-        for name, value in self.plan.trials[index].params.items():
+        for name, value in self.params[index].items():
             cells[name] = _short(value)
         cells["status"] = row.status
         cells["loc"] = ""
@@ -193,7 +196,7 @@ class Screen:
             self.console.print(self.board.table(self.console.width))
 
     def _name(self, index: int) -> str:
-        params = self.board.plan.trials[index].params
+        params = self.board.params[index]
         searched = ",".join(f"{name}={_short(value)}" for name, value in params.items())
         return f"trial {index:05d} {searched}".rstrip()
 

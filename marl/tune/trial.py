@@ -49,13 +49,26 @@ class RunningTrial:
             trainer.stop()
             raise
 
-    def step(self) -> dict[str, Any]:
-        """One iteration; a trial that had ended already only says so."""
+    def arrived(self, until: float) -> bool:
+        """Whether the clock shows so much already, and the trial has not ended."""
+        from marl.runs.result import look_up
+
+        # A checkpoint keeps no clocks of the wall in its last result.
+        known = {**self.trainer.last_result, "time_total_s": self.trainer.time_total_s}
+        time = look_up(known, self.clock)
+        return time is not None and time >= until and not self.trainer.finished
+
+    def step(self) -> dict[str, Any] | None:
+        """One iteration; a trial that had ended already only says so. None where its evaluation was broken off by Ctrl-C."""
+        from marl.training.extensions.evaluation import EvaluationBrokenOff
+
         try:
             if self.trainer.finished:
                 result = {**self.trainer.last_result, "done": True}
             else:
                 result = self.trainer.train()
+        except EvaluationBrokenOff:
+            return None  # all was learned, and is kept: the evaluation is made when the trial goes on
         except Exception:
             self.broken = True  # in the middle of an iteration: such a state must not become the newest checkpoint
             raise
@@ -63,13 +76,14 @@ class RunningTrial:
         self.score = self.objective.after(self.score, result)
         return report(result, self.score, self.clock, notes)
 
-    def close(self) -> None:
-        """End with a checkpoint and the learning curve, whoever stopped it."""
+    def close(self, draw: bool = True) -> None:
+        """End with a checkpoint and the learning curve, whoever stopped it; without the curve where it soon goes on."""
         try:
             if self.trainer.iteration and not self.broken:
                 self.trainer.save()
                 assert self.trainer.store.files is not None
-                self.trainer.store.files.draw_curve()
+                if draw:
+                    self.trainer.store.files.draw_curve()
         finally:
             self.trainer.stop()
 

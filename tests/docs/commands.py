@@ -79,7 +79,7 @@ def _scenario(options: dict[str, Any], files: Collection[str]) -> str | None:
     shipped = not file.suffix and len(file.parts) == 1  # a name alone, as in `marl run two_step_game`
     try:
         keys = raw_scenario(file if shipped else ROOT / file, None, options.get("sets") or [])
-        if not any(find_marks(keys)):  # files to search over are checked by `marl tune`
+        if "tune" not in keys and not any(find_marks(keys)):  # files to search over are checked by `marl tune`
             compose(keys)
     except UserError as error:
         return str(error)

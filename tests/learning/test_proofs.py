@@ -10,11 +10,15 @@ import yaml
 
 import proofs.runner
 from marl.errors import ConfigError
+from marl.runs.files import RunFiles
 from marl.scenario.load import load_scenario
 from marl.scenario.resolve import resolve
+from marl.tune.objective import Objective
+from marl.tune.outcome import TrialOutcome, Tuning
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.results import Results, SeedResult, fingerprint_of, read_results
+from proofs.searches import medians
 from proofs.sources import changed, package_sources
 
 PLACES = Places(ROOT)
@@ -114,6 +118,37 @@ def test_what_a_proof_prepares_is_what_its_run_reads(tmp_path: Path) -> None:
     assert PLACES.load(claim, 0, tmp_path).input == str(tmp_path)
     assert "def record(" in PLACES.recipe(claim)
     assert PLACES.recipe(PROOFS["two_step_uniform_qmix"]) == ""
+
+
+def test_of_a_search_the_median_over_all_trials_counts(tmp_path: Path) -> None:
+    trials = []
+    for index, rewards in enumerate([[1.0, 9.0], [2.0, 3.0], [8.0]]):
+        files = RunFiles(tmp_path / str(index))
+        files.directory.mkdir()
+        for number, reward in enumerate(rewards, start=1):
+            row = {"timesteps_total": 100 * number, "training_iteration": number}
+            files.append({**row, "evaluation": {"episode_reward_mean": reward}})
+        files.close()
+        trials.append(TrialOutcome(index, "t", files.directory, {}, {}, "TERMINATED", "", Objective(REWARD)))
+    found = Tuning(tmp_path, Objective(REWARD), trials, interrupted=False)
+    assert medians(found, [REWARD]) == [(100, {REWARD: 2.0})]  # one trial was not evaluated at 200
+    with pytest.raises(ValueError, match="search and tune belong together"):
+        proof(reaches={REWARD: 1.0}, tune={"scheduler": "pbt"})
+
+
+@pytest.mark.slow
+def test_a_proof_about_a_search_trains_its_trials(project: Places) -> None:
+    # dqn and its relatives do not stack, so that this scenario learns by ppo.
+    tiny = {"env": "two_step_game", "algo": {"name": "ppo", "train_batch_size": 64}, "evaluation": TINY["evaluation"]}
+    (project.root / "scenarios" / "tiny.yaml").write_text(yaml.safe_dump({**tiny, "goal": {REWARD: 7.0}, "seed": 0}))
+    search = {"algo.lr": {"grid_search": [0.01, 0.001]}}
+    claim = {**CLAIM, "seeds": 1, "budget": 256, "search": search, "tune": {"stacked": True}}
+    project.declarations.write_text(yaml.safe_dump({"both": claim}))
+    assert main(["--only", "both"], project.root) == 0
+    results = read_results(project.results / "both.json")
+    assert results is not None
+    assert [steps for steps, _ in results.seeds[0].evaluations] == [128, 256]
+    assert "marl.tune.sweep" in results.sources
 
 
 def test_ends_at_looks_at_the_last_evaluation_alone_and_in_both_directions() -> None:

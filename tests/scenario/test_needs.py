@@ -59,6 +59,10 @@ STAGES = [{"env_config": {"a": 1}}]
 WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_response"
 SOLVED = "kind: prioritised, league or psro"
 
+MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
+POPULATION = {"scheduler": "pbt", "mutations": MUTATIONS}
+VALUES = [{"at": 5.0, "values": {"lr": 0.1}}]
+
 NEEDS: list[Row] = [
     *algo(
         "TabularConfig", "q_learning",
@@ -189,8 +193,20 @@ NEEDS: list[Row] = [
     ),
     *(
         Row("TuneConfig", key, value, "scheduler: asha", {}, {"scheduler": "asha"})
-        for key, value in (("time_attr", "timesteps_total"), ("grace_period", 5.0), ("reduction_factor", 2.0))
+        for key, value in (("grace_period", 5.0), ("reduction_factor", 2.0))
     ),
+    Row("TuneConfig", "time_attr", "timesteps_total", "scheduler: asha, pbt or schedule", {}, {"scheduler": "asha"}),
+    *(
+        Row("TuneConfig", key, value, "scheduler: pbt", {}, POPULATION)
+        for key, value in (
+            ("perturbation_interval", 5.0), ("mutations", MUTATIONS), ("quantile_fraction", 0.5),
+            ("resample_probability", 0.5), ("perturbation_factors", [0.5, 2.0]),
+        )
+    ),
+    Row("TuneConfig", "schedule", VALUES, "scheduler: schedule", {}, {"scheduler": "schedule"}),
+    Row("TuneConfig", "scheduler", "pbt", "mutations", {}, {"mutations": MUTATIONS}),
+    Row("TuneConfig", "scheduler", "schedule", "schedule", {}, {"schedule": VALUES}),
+    Row("TuneConfig", "max_failures", 1, "scheduler: fifo or asha", POPULATION, {}),
     Row("RolloutConfig", "pool", "ray", "num_workers above 0", {}, {"num_workers": 1}),
     Row("RolloutConfig", "collection", "async", "num_workers above 0", {}, {"num_workers": 1}),
     Row("RolloutConfig", "collection", "async", "pool other than in_process", {"num_workers": 1, "pool": "in_process"},
@@ -211,7 +227,7 @@ NEEDS: list[Row] = [
     Row("Scenario", "stacked", True, "num_learners: 1", {"num_learners": 2}, {}),
     Row("Scenario", "stacked", True, "device: cpu", {"device": "auto"}, {}),
     Row("Scenario", "stacked", True, "env other than external", {"env": "external"}, {}),
-    Row("TuneConfig", "stacked", True, "scheduler: fifo", {"scheduler": "asha"}, {}),
+    Row("TuneConfig", "stacked", True, "scheduler: fifo, pbt or schedule", {"scheduler": "asha"}, {}),
     Row("TuneConfig", "stacked", True, "max_failures: 0", {"max_failures": 1}, {}),
     Row("TuneConfig", "stacked", True, "no resources_per_trial", {"resources_per_trial": {"cpu": 1}}, {}),
     Row("Scenario", "curriculum", STAGES, "no population", {"population": {"kind": "psro"}}, {}),

@@ -21,6 +21,7 @@ from marl.tune.search import grid_search
 from marl.tune.stacked import play_stacked, stacks_of
 from marl.tune.sweep import run, search_scenario
 from tests.command import marl
+from tests.training.own_callbacks import StopsInEvaluation
 from tests.tune.searches import SMALL, small
 
 
@@ -74,6 +75,29 @@ def test_after_ctrl_c_a_stacked_search_goes_on(
     assert not found.interrupted
 
 
+def test_ctrl_c_in_an_evaluation_breaks_off_those_of_all_trials_and_they_are_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched = "tests.training.own_callbacks:StopsInEvaluation"
+    keys = {**small(stop={"training_iteration": 2}), "evaluation": {"interval": 1, "episodes": 2}, "callbacks": watched}
+    options = TuneConfig(stacked=True)
+    straight = search_scenario(keys, options, "here", "s", tmp_path, verbose=0)
+    monkeypatch.setattr(StopsInEvaluation, "armed", True)
+    monkeypatch.setattr(StopsInEvaluation, "begun", ())
+    found = search_scenario(keys, options, "here", "s", tmp_path, verbose=1)
+    assert StopsInEvaluation.begun == (0,)  # nobody waits for those of the other two trials
+    assert "stopping; evaluations are broken off, and made when the search goes on" in capsys.readouterr().out
+    assert [trial.status for trial in found.trials] == ["INTERRUPTED"] * 3
+    assert [len(trial.results) for trial in found.trials] == [0, 0, 0]  # no iteration is over
+    again = search_scenario(keys, options, "here", "s", None, found.directory, verbose=0)
+    for trial, other in zip(again.trials, straight.trials, strict=True):
+        assert [one["evaluation"] for one in trial.results] == [one["evaluation"] for one in other.results]
+        for name, array in read_part(find_checkpoint(trial.directory), "policies")["default_policy"].items():
+            assert np.array_equal(
+                array, read_part(find_checkpoint(other.directory), "policies")["default_policy"][name]
+            )
+
+
 def test_a_trial_that_fails_does_not_take_the_others_down(tmp_path: Path) -> None:
     file = tmp_path / "search.yaml"
     file.write_text(yaml.safe_dump({**SMALL, "stop": {"training_iteration": 2}}))
@@ -87,7 +111,7 @@ def test_a_trial_that_fails_does_not_take_the_others_down(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"scheduler": "asha"}, "stacked: true needs scheduler: fifo"),
+        ({"scheduler": "asha"}, "stacked: true needs scheduler: fifo, pbt or schedule"),
         ({"max_failures": 1}, "stacked: true needs max_failures: 0"),
         ({"resources_per_trial": {"cpu": 1}}, "stacked: true needs no resources_per_trial"),
         ({"num_cpus": 2}, "starts no Ray"),

@@ -67,7 +67,11 @@ def test_run_refuses_a_search_and_tune_refuses_bad_input(tmp_path: Path) -> None
     assert "marl tune FILE" in err
     for arguments, part in (
         (["tune"], "give a scenario file, or --resume DIR"),
-        (["tune", scenario(tmp_path), "--scheduler", "pbt"], "scheduler"),
+        (["tune", scenario(tmp_path), "--scheduler", "hyperband"], "scheduler"),
+        (
+            ["tune", scenario(tmp_path), "--scheduler", "pbt"],
+            "scheduler: pbt needs mutations, but mutations is not given",
+        ),
         (["tune", "--resume", str(tmp_path)], "holds no tune.json"),
     ):
         code, _, err = finish(start(*arguments))

@@ -87,6 +87,37 @@ def test_asha_stops_the_weak_and_lets_the_strong_finish(tmp_path: Path) -> None:
     assert found.best_trial.score == 45.0
 
 
+def test_a_population_comes_to_the_same_copies_however_many_trials_run_at_the_same_time(tmp_path: Path) -> None:
+    lrs = [1e-6, 1e-4, 0.1, 1e30]  # the last one fails
+    config = {**SMALL, "lr": grid_search(lrs), "num_sgd_iter": 2, "checkpoint_freq": 1}
+    found = []
+    for together in (1, 2):
+        one = marl.tune.run(
+            "ppo",
+            config=config,
+            stop={"training_iteration": 5},
+            scheduler="pbt",
+            perturbation_interval=2,
+            mutations={"lr": {"loguniform": [1e-6, 1.0]}},
+            max_concurrent_trials=together,
+            local_dir=tmp_path,
+            verbose=0,
+        )
+        assert [trial.status for trial in one.trials] == ["TERMINATED"] * 3 + ["ERROR"]
+        found.append(one)
+    lines = [(one.directory / "generations.jsonl").read_text() for one in found]
+    assert lines[0] == lines[1]
+    assert [generation.failed for generation in found[0].generations] == [(3,), (3,)]
+    assert any(generation.copies for generation in found[0].generations)
+    assert "lr" in found[0].failed[0].error
+    for one, other in zip(found[0].trials, found[1].trials, strict=True):
+        assert [result["episode_reward_mean"] for result in one.results] == [
+            result["episode_reward_mean"] for result in other.results
+        ]
+    left = {path.name for path in found[0].directory.iterdir()} - {one.directory.name for one in found[0].trials}
+    assert left == {"tune.json", "generations.jsonl", "schedule.yaml"}
+
+
 def test_a_failed_trial_is_told_and_does_not_touch_the_others_and_resuming_tries_it_again(tmp_path: Path) -> None:
     config = {"lucky": grid_search([True, False])}
     found = function_search(functions.stumble, tmp_path, config=config)
