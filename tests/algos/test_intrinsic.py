@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +55,13 @@ class Strange(marl.IntrinsicReward):
 
 
 @pytest.fixture(autouse=True)
-def kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kinds of a user's own, forgotten after each test."""
     monkeypatch.setattr(INTRINSIC, "_items", dict(INTRINSIC._items))
     monkeypatch.setattr(INTRINSIC, "_added", set(INTRINSIC._added))
     register_intrinsic("ones", Ones)
     register_intrinsic("strange", Strange)
-    yield
+    return
 
 
 def made(kind: str, **keys: Any) -> Any:
