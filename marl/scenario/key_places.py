@@ -8,6 +8,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import ValidationError
 
 from marl.algos.config import OptimizerConfig
+from marl.algos.intrinsic.config import IntrinsicConfig
 from marl.algos.family import ALGOS
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Any] = {
     "exploitability": ExploitabilityConfig,
     "population": PopulationConfig,
     "algo.optimizer": OptimizerConfig,
+    "algo.intrinsic": IntrinsicConfig,
 }
 
 

@@ -336,7 +336,7 @@ def test_kinds_that_were_registered_here_are_known_to_other_learners() -> None:
         ("ppo", {"kind": "rdn"}, "unknown intrinsic reward 'rdn'.*Did you mean 'rnd'"),
         ("ppo", {"kind": "count", "lr": 0.1}, "lr: 0.1 needs kind: rnd"),
         ("ppo", {"kind": "rnd", "decimals": 1}, "decimals: 1 needs kind: count"),
-        ("ppo", {"kind": "rnd", "kind_config": {"a": 1}}, "kind_config: .* needs kind: "),
+        ("ppo", {"kind": "rnd", "kind_config": {"a": 1}}, "kind_config: .* needs a kind of your own"),
         ("es", {"kind": "rnd"}, "intrinsic: .* means nothing here"),
         ("bc", {"kind": "rnd"}, "intrinsic: .* means nothing here"),
         (

@@ -61,6 +61,12 @@ SOLVED = "kind: prioritised, league or psro"
 
 NEEDS: list[Row] = [
     *algo("LearnerConfig", "ppo", ("custom_loss_config", {"a": 1}, "custom_loss", {}, {"custom_loss": "mine"})),
+    Row("IntrinsicConfig", "lr", 0.1, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "hiddens", [3], "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "embedding", 3, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "update_share", 0.5, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "minibatch_size", 3, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "decimals", 1, "kind: count", {"kind": "rnd"}, {"kind": "count"}),
     Row("OptimizerConfig", "eps", 0.1, "type: adam or rmsprop", {"type": "sgd"}, {"type": "rmsprop"}),
     Row("OptimizerConfig", "momentum", 0.9, "type: sgd or rmsprop", {}, {"type": "sgd"}),
     *(
@@ -277,6 +283,7 @@ POLICY_NEEDS: list[PolicyRow] = [
 ]  # fmt: skip
 OF_NO_USE: list[tuple[str, Any]] = [
     ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
+    ("intrinsic", {"kind": "rnd"}),
 ]  # fmt: skip
 
 
@@ -305,6 +312,8 @@ def placed(owner: str, keys: dict[str, Any]) -> dict[str, Any]:
         return {sections[owner]: keys}
     if owner == "OptimizerConfig":
         return {"algo": {"name": "ppo", "optimizer": keys}}
+    if owner == "IntrinsicConfig":
+        return {"algo": {"name": "ppo", "intrinsic": keys}}
     if owner == "ServerConfig":
         return {"env": "external", "external": keys}
     if owner == "ExploitabilityConfig":

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from marl.algos.intrinsic import count as _count  # both register their kinds
 from marl.algos.intrinsic import rnd as _rnd
@@ -57,9 +65,7 @@ class IntrinsicConfig(Config):
         2, description="Observations are equal if they are so many digits behind the point.",
         json_schema_extra=_kinds_with("decimals"),
     )  # fmt: skip
-    kind_config: dict[str, Any] = Field(
-        {}, description="Handed to a kind of your own.", json_schema_extra=_kinds_with("kind_config")
-    )
+    kind_config: dict[str, Any] = Field({}, description="Handed to a kind of your own.")
 
     @field_validator("kind")
     @classmethod
@@ -67,3 +73,12 @@ class IntrinsicConfig(Config):
         if value not in INTRINSIC:
             raise ValueError(INTRINSIC.unknown(value).rstrip("."))
         return value.lower()
+
+    @model_validator(mode="after")
+    def _takes_keys_of_its_own(self) -> IntrinsicConfig:
+        # No declared need: while nothing was registered from outside, it would list no kind at all.
+        if self.kind_config and "kind_config" not in INTRINSIC[self.kind].keys:
+            raise ValueError(
+                f"kind_config: {self.kind_config} needs a kind of your own, but kind is {self.kind}. Drop kind_config"
+            )
+        return self
