@@ -8,8 +8,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import ValidationError
 
 from marl.algos.config import OptimizerConfig
-from marl.algos.intrinsic.config import IntrinsicConfig
 from marl.algos.family import ALGOS
+from marl.algos.intrinsic.config import IntrinsicConfig
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
