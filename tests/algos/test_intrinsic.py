@@ -348,7 +348,8 @@ def test_kinds_that_were_registered_here_are_known_to_other_learners() -> None:
     ],
 )
 def test_a_mistake_about_intrinsic_rewards_is_told_by_its_name(algo: str, intrinsic: Any, told: str) -> None:
-    config = {"env": "two_step_game", "algo": {"intrinsic": intrinsic}, "evaluation": {"interval": 0}}
+    batch = {"train_batch_size": 64, "sgd_minibatch_size": 32} if algo == "ppo" else {}
+    config = {"env": "two_step_game", "algo": {"intrinsic": intrinsic, **batch}, "evaluation": {"interval": 0}}
     with pytest.raises(ConfigError, match=told), marl.Trainer(algo, config=config) as trainer:
         trainer.train()
 
