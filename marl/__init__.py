@@ -67,6 +67,8 @@ _WHERE = {
     "register_action_dist": "marl.policies.custom",
     "register_loss": "marl.algos.custom_loss",
     "register_algorithm": "marl.algos.custom_algorithm",
+    "IntrinsicReward": "marl.algos.intrinsic.kind",
+    "register_intrinsic": "marl.algos.intrinsic.kind",
     "PopulationKind": "marl.populations.kinds",
     "register_population": "marl.populations.kinds",
     "register_meta_solver": "marl.populations.meta_solvers",
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from marl.algos.custom_algorithm import register_algorithm
     from marl.algos.custom_loss import Loss, register_loss
     from marl.algos.family import Preset
+    from marl.algos.intrinsic.kind import IntrinsicReward, register_intrinsic
     from marl.algos.learner import Learner
     from marl.callbacks.callbacks import Callbacks
     from marl.callbacks.running_episode import RunningEpisode
@@ -141,6 +144,7 @@ __all__ = [
     "Goals",
     "HierarchicalEnv",
     "Inputs",
+    "IntrinsicReward",
     "Learner",
     "Loss",
     "Model",
@@ -173,6 +177,7 @@ __all__ = [
     "register_algorithm",
     "register_env",
     "register_env_family",
+    "register_intrinsic",
     "register_logger",
     "register_loss",
     "register_meta_solver",

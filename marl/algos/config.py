@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from marl.algos.intrinsic.config import IntrinsicConfig
+from marl.algos.schedule import Schedule as Schedule
+from marl.algos.schedule import scheduled as scheduled
 from marl.config import Config
 from marl.needs import declare, given, needs, one_of
-
-
-def _in_order(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    times = [time for time, _ in points]
-    if not points or times != sorted(set(times)):
-        raise ValueError("expected points [env steps, value] with growing env steps")
-    return points
-
-
-Schedule = Annotated[list[tuple[NonNegativeInt, NonNegativeFloat]], AfterValidator(_in_order)]
 
 
 class OptimizerConfig(Config):
@@ -61,6 +46,9 @@ class LearnerConfig(Config):
     )
     custom_loss_config: dict[str, Any] = Field(
         {}, description="Handed to the custom loss.", json_schema_extra=declare(needs(given("custom_loss")))
+    )
+    intrinsic: IntrinsicConfig | None = Field(
+        None, description="A reward for what is new to the policy, added to what it learns from; null: the env's alone."
     )
 
     @property
@@ -141,15 +129,3 @@ class ReplayConfig(LearnerConfig):
         description="Results also list the absolute error of each row of the newest training batch "
         "(info.learner.POLICY.td_error).",
     )
-
-
-def scheduled(points: Schedule | None, constant: float, timesteps: int) -> float:
-    """Value of a schedule after so many env steps; before the first and after the last point it is flat."""
-    if not points:
-        return constant
-    if timesteps <= points[0][0]:
-        return points[0][1]
-    for (t0, v0), (t1, v1) in itertools.pairwise(points):
-        if timesteps < t1:
-            return v0 + (v1 - v0) * (timesteps - t0) / (t1 - t0)
-    return points[-1][1]

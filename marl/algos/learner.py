@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from marl.algos.config import LearnerConfig
+from marl.algos.intrinsic.bonuses import Bonuses
 from marl.algos.learner_group import ALONE, LearnerGroup
 from marl.algos.reading import Reading, own_functions
 from marl.algos.together import Job
@@ -59,6 +60,7 @@ class Learner(ABC):
         self.policies = dict(policies)
         self.sharing = sharing(policies)
         self.learner_group: LearnerGroup = ALONE
+        self.bonuses = Bonuses({})  # what is added to the env's rewards before `learn` is given a batch
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -100,6 +102,10 @@ class Learner(ABC):
     @abstractmethod
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
+
+    def with_bonuses(self, batch: MultiAgentBatch) -> MultiAgentBatch:
+        """The batch as this learner learns from it: with the intrinsic rewards of its policies."""
+        return self.bonuses.add_to(batch, self.trained, self.timesteps)
 
     def prepare(self, batch: MultiAgentBatch) -> Prepared:
         """``learn`` in two steps, for learners whose gradient steps may be done together with those of others: jobs to do,
@@ -161,9 +167,10 @@ class Learner(ABC):
             self.policies[policy].anneal(self.timesteps[policy])
 
     def _common_state(self) -> dict[str, Any]:
+        bonuses = self.bonuses.state_dict()
         return {
             "rng": self.rng.bit_generator.state, "timesteps": dict(self.timesteps), "counters": dict(self.counters),
-            "td_errors": dict(self.td_errors),
+            "td_errors": dict(self.td_errors), **({"intrinsic": bonuses} if bonuses else {}),
         }  # fmt: skip
 
     def _load_common_state(self, state: Mapping[str, Any]) -> None:
@@ -172,6 +179,10 @@ class Learner(ABC):
         self.counters |= state["counters"]
         self.td_errors.clear()
         self.td_errors |= state.get("td_errors", {})
+        self._load_bonuses(state)
+
+    def _load_bonuses(self, state: Mapping[str, Any]) -> None:
+        self.bonuses.load_state_dict(state.get("intrinsic", {}))
 
 
 def sharing(policies: Mapping[PolicyID, Policy]) -> dict[str, list[PolicyID]]:

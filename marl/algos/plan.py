@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from marl.algos.config import LearnerConfig
 from marl.algos.family import Preset
+from marl.algos.intrinsic.bonuses import Bonuses
 from marl.algos.learner import Learner, LearnerSpec
 from marl.data.task import PolicyID, Task
 from marl.errors import ConfigError
@@ -148,4 +149,11 @@ def build_learner(
         seed=seed,
         algo=plan.algo,
     )
-    return roles[mine[0]].preset.family.build(spec)
+    learner = roles[mine[0]].preset.family.build(spec)
+    learner.bonuses = Bonuses.of(spec)
+    if learner.bonuses.curious and "intrinsic" not in learner.state_dict():
+        raise ConfigError(
+            f"algorithm {plan.algo} keeps no state of intrinsic rewards, so a run could not be resumed exactly. Let its "
+            "state_dict begin with self._common_state() and its load_state_dict with self._load_common_state(state)."
+        )
+    return learner

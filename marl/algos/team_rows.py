@@ -199,7 +199,7 @@ def _for_memories(play: _Play, t: Ints, e: Ints, done: Ints) -> dict[str, Array]
     if not any(carry.shape[3] for carry in play.batch.carry):
         return {}
     return {
-        "member_rewards": _between(play.batch.rewards[:, :, play.seats], t, e, done),
+        "member_rewards": _between(play.batch.paid[:, :, play.seats], t, e, done),
         "fell": _between(play.ended, t, e, done) > 0,
     }
 
@@ -224,7 +224,7 @@ def single_rows(batch: MultiAgentBatch, policy: str, k: int, gamma: float) -> Sa
     columns: dict[str, Array] = {}
     if rows["carry"].shape[1]:
         # A memory of the last reward adds up what was really paid, without a discount.
-        paid = rows["rewards"] if gamma == 1.0 else batch.for_policy(policy, 1.0, kind=k)["rewards"]
+        paid = batch.for_policy(policy, 1.0, kind=k, rewards=batch.paid)["rewards"]
         columns |= {f"carry.{k}": rows["carry"][:, None], "member_rewards": paid[:, None], "fell": ended[:, None]}
     columns |= {
         "present": np.ones((len(rows), 1), bool),
@@ -312,7 +312,7 @@ def _longer(play: _Play, row: SampleBatch, env_id: int, first: int, last: int) -
         "elapsed": row["elapsed"] + last + 1 - first,
     }
     if "fell" in row:
-        paid = play.batch.rewards[steps, env_id][:, play.seats].sum(axis=0)
+        paid = play.batch.paid[steps, env_id][:, play.seats].sum(axis=0)
         columns["member_rewards"] = (row["member_rewards"] + paid).astype(np.float32)
         columns["fell"] = row["fell"] | play.ended[steps, env_id].any(axis=0)
     return row.with_columns(**columns)

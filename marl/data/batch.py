@@ -14,7 +14,7 @@ exactly one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,6 +117,7 @@ class MultiAgentBatch:
     over: Bools = field(default_factory=lambda: np.zeros((0, 0), bool))  # [T, E]: the episode ended with this step
 
     infos: Infos | None = None  # what the env said beside each step, with the key keep_infos
+    env_rewards: Floats | None = None  # what the env alone paid, where a learner has added to `rewards`
 
     def __post_init__(self) -> None:
         if not self.carry:
@@ -143,6 +144,15 @@ class MultiAgentBatch:
         """New decisions in this grid."""
         return int(self.present[self.context :].sum())
 
+    @property
+    def paid(self) -> Floats:
+        """What the env paid, without what a learner has added: the last reward of agents that remember it."""
+        return self.rewards if self.env_rewards is None else self.env_rewards
+
+    def with_rewards(self, rewards: Floats) -> MultiAgentBatch:
+        """The same with other rewards to learn from; all other columns are shared."""
+        return replace(self, rewards=rewards, env_rewards=self.paid)
+
     def stack(self, column: str, seats: Sequence[int]) -> Array:
         """``[T, E, n, ...]``: one column of agents that have equal spaces."""
         if column in SEAT_COLUMNS:
@@ -159,15 +169,18 @@ class MultiAgentBatch:
             parts.append(self.stack(column, [seat]).reshape(steps, copies, -1))
         return np.concatenate(parts, axis=-1)
 
-    def for_policy(self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None) -> SampleBatch:
+    def for_policy(
+        self, policy: PolicyID, gamma: float = 1.0, kind: int | None = None, rewards: Floats | None = None
+    ) -> SampleBatch:
         """The policy's decisions, in the order of time; rewards folded with ``gamma`` over each decision's steps.
 
-        ``kind`` is the kind of agents that the policy plays; without it, it is looked up among its decisions.
+        ``kind`` is the kind of agents that the policy plays; without it, it is looked up among its decisions. ``rewards``
+        replaces the batch's own.
         """
         index = self.policy_ids.index(policy)
         mine = self.active & (self.policy_index == index)
         k = self._kind_with(mine) if kind is None else kind
-        return self._decisions(mine, k, gamma)
+        return self.decisions(mine, k, gamma, rewards)
 
     def for_agent(self, agent: AgentID, gamma: float = 1.0) -> SampleBatch:
         """The decisions of one agent, whoever played it; ``policy_ids[policy_index]`` tells who. Agents that come and go are
@@ -180,10 +193,10 @@ class MultiAgentBatch:
         seat = names.index(agent)
         mine = np.zeros_like(self.active)
         mine[:, :, seat] = self.active[:, :, seat]
-        rows = self._decisions(mine, self.task.kind_of(seat), gamma)
+        rows = self.decisions(mine, self.task.kind_of(seat), gamma)
         return rows.with_columns(policy_index=self.policy_index[rows["row"], rows["lane"], seat])
 
-    def _decisions(self, mine: Bools, k: int, gamma: float) -> SampleBatch:
+    def decisions(self, mine: Bools, k: int, gamma: float = 1.0, rewards: Floats | None = None) -> SampleBatch:
         """The marked decisions of agents of kind ``k``."""
         first_seat = self.task.kinds[k].first_seat
         t, e, a = np.nonzero(mine)  # in the order of time: sequences and replays rely on it
@@ -203,7 +216,7 @@ class MultiAgentBatch:
                 "obs": before(self.obs[k], column, columns),
                 "new_obs": after(self.new_obs[k], column, columns),
                 "actions": before(self.actions[k], column, columns),
-                "rewards": before(fold_rewards(self, gamma), a, seats),
+                "rewards": before(fold_rewards(self, gamma, rewards), a, seats),
                 "terminateds": after(self.terminateds, a, seats),
                 "truncateds": after(self.truncateds, a, seats),
                 "legal": before(self.legal[k], column, columns),

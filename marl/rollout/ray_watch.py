@@ -70,7 +70,7 @@ class RayWatch:
             self._farewell.stdin.flush()
 
     def _watch(self) -> None:
-        died = _by_handles(self._heart) if hasattr(os, "pidfd_open") else _by_looking(self._heart)
+        died = _by_handles(self._heart)
         name = ""
         while not name:
             name = died()
@@ -84,6 +84,8 @@ class RayWatch:
 
 def _by_handles(heart: Mapping[str, psutil.Process]) -> Callable[[], str]:
     """Wait a little for the end of one of the processes, and hear of it at once."""
+    if not hasattr(os, "pidfd_open"):
+        return _by_looking(heart)
     poll, names = select.poll(), {}
     for name, process in heart.items():
         with suppress(OSError):

@@ -127,6 +127,10 @@ info.learner.POLICY.learner_stats.cur_critic_lr | per update | The step size of 
 info.learner.POLICY.learner_stats.grad_norm | norm | Length of the policy's gradient before it is clipped (grad_clip).
     Sudden jumps are an early sign of trouble.
 info.learner.POLICY.learner_stats.critic_grad_norm | norm | Length of the critics' gradient before it is clipped.
+info.learner.POLICY.learner_stats.intrinsic_reward_mean | reward | What the learner paid a decision for novelty, times
+    coeff, as the mean since the last update (algo.intrinsic). It is part of no other reward in a result.
+info.learner.POLICY.learner_stats.intrinsic_loss | loss | How badly the network of rnd predicts what it sees: its mean
+    squared error.
 info.learner.POLICY.learner_stats.total_loss | loss | What the optimiser made smaller: the sum of all parts of the
     loss.
 info.learner.POLICY.learner_stats.policy_loss | loss | The part of the loss that moves the policy towards better

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from marl.algos.config import OptimizerConfig
 from marl.algos.family import ALGOS
+from marl.algos.intrinsic.config import IntrinsicConfig
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Any] = {
     "exploitability": ExploitabilityConfig,
     "population": PopulationConfig,
     "algo.optimizer": OptimizerConfig,
+    "algo.intrinsic": IntrinsicConfig,
 }
 
 

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 import marl.envs.catalog  # noqa: F401
 from marl.algos.config import OptimizerConfig
+from marl.algos.intrinsic.config import IntrinsicConfig
 from marl.algos.presets import ALGOS
 from marl.config import Config, Named
 from marl.envs.external.training import ExternalTraining
@@ -45,6 +46,7 @@ SECTIONS: dict[str, type[Config]] = {
     "population": PopulationConfig,
     "exploitability": ExploitabilityConfig,
     "optimizer": OptimizerConfig,
+    "intrinsic": IntrinsicConfig,
     "scripted": ScriptedConfig,
 }
 PLAIN_TYPES = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
@@ -62,6 +64,9 @@ def algorithm_keys(name: str) -> str:
         "",
         "keys of `optimizer:`",
         *_lines(OptimizerConfig),
+        "",
+        "keys of `intrinsic:`",
+        *_lines(IntrinsicConfig),
     ]
     return "\n".join(parts)
 

@@ -22,6 +22,8 @@ from marl.errors import JournalError
 from marl.storage import make_folder, storing, write_atomically
 
 FORMAT = 1
+# No link is followed; and what is written stays as it is, where a system would make two characters of the end of a line.
+FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 NAME = re.compile(r"segment_(\d+)\.jsonl")
 BEGINNING = re.compile(rb'\{"crc":"([0-9a-f]{8})","line":')
 REMEDY = "Restore it from a copy, or move the folder away: the server then starts without the open episodes."
@@ -100,7 +102,7 @@ class Journal:
         self.close()
         path = self.path(segment)
         with storing(path):
-            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | FLAGS)
             os.ftruncate(self._file, size)  # what a half-written line left behind
         self.segment, self._size, self._crc = segment, size, crc
 

@@ -85,15 +85,17 @@ def build_learners(
 
 def learn(learners: Collection[Learner], batch: MultiAgentBatch) -> Metrics:
     """One after the other, in the same order everywhere: members of a learner group meet at every gradient."""
-    prepared = [learner.prepare(batch) for learner in learners]
+    prepared = [learner.prepare(learner.with_bonuses(batch)) for learner in learners]
     jobs: list[Job] = []
     for ready in prepared:
         jobs += ready.jobs
     # Policies of one shape, whoever their learners are, take their gradient steps together.
     results = iter(together.update(jobs))
     metrics: Metrics = {}
-    for ready in prepared:
-        metrics |= ready.finish(list(islice(results, len(ready.jobs))))
+    for learner, ready in zip(learners, prepared, strict=True):
+        found = ready.finish(list(islice(results, len(ready.jobs))))
+        learner.bonuses.add_stats(found)
+        metrics |= found
     return metrics
 
 

@@ -23,6 +23,8 @@ from marl.training.trainer import Trainer
 
 Stopping: TypeAlias = AbstractContextManager[Callable[[], bool]]
 """While it is entered, somebody can stop the run; it gives a function that says whether that has happened."""
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
+"""How a run is told to end; on Windows another process can only send the last of them."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
         return
-    before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, press) for number in ENDING}
     try:
         yield pressed.is_set
     finally:

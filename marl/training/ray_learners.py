@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from marl.algos.custom_loss import LOSSES, Loss, register_loss
+from marl.algos.intrinsic.kind import INTRINSIC, IntrinsicReward, register_intrinsic
 from marl.algos.learner import Learner, Metrics
 from marl.algos.learner_group import GlooLearnerGroup, LearnerGroupError, join_store, open_store
 from marl.algos.plan import LearnerPlan, Role
@@ -164,6 +165,7 @@ class Syllabus:
     plans: tuple[LearnerPlan, ...]
     roles: Mapping[PolicyID, Role]
     losses: Mapping[str, type[Loss]]  # of the user's own, by the names under which they were registered here
+    intrinsic: Mapping[str, type[IntrinsicReward]]  # the same of intrinsic rewards
     seed: int
     weights: Weights
 
@@ -181,6 +183,7 @@ def syllabus(setup: Setup, policies: Mapping[PolicyID, Policy]) -> Syllabus:
         plans=setup.plans,
         roles=setup.roles,
         losses=losses,
+        intrinsic=INTRINSIC.added,
         seed=setup.scenario.seed,
         weights=weights_of(policies),
     )
@@ -197,6 +200,8 @@ class Helper:
         worker.set_weights(syllabus.weights)
         for name, loss in syllabus.losses.items():
             register_loss(name, loss)
+        for name, kind in syllabus.intrinsic.items():
+            register_intrinsic(name, kind)
         with under(spec.trust):  # losses have names, too
             self.learners = build_learners(syllabus.plans, syllabus.roles, self.policies, spec.task, syllabus.seed)
 

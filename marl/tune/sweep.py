@@ -274,7 +274,7 @@ def orderly_signals() -> Iterator[None]:
         if hasattr(signal, name):  # Windows has fewer
             number = getattr(signal, name)
             before[number] = signal.getsignal(number)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:

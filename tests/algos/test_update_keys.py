@@ -47,6 +47,7 @@ VALUES: Mapping[str, Any] = {
     "entropy_coeff_schedule": [[0, 0.5], [64, 0.0]],
     "grad_clip": 1e-3,
     "optimizer": {"type": "sgd"},
+    "intrinsic": {"kind": "rnd"},
     "custom_loss": LOSS,
     "custom_loss_config": {"towards": 2.0},
     "buffer_size": 24,

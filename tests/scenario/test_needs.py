@@ -71,6 +71,12 @@ NEEDS: list[Row] = [
         ("first_visit", True, "backup: return", {}, {"name": "monte_carlo"}),
     ),
     *algo("LearnerConfig", "ppo", ("custom_loss_config", {"a": 1}, "custom_loss", {}, {"custom_loss": "mine"})),
+    Row("IntrinsicConfig", "lr", 0.1, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "hiddens", [3], "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "embedding", 3, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "update_share", 0.5, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "minibatch_size", 3, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
+    Row("IntrinsicConfig", "decimals", 1, "kind: count", {"kind": "rnd"}, {"kind": "count"}),
     Row("OptimizerConfig", "eps", 0.1, "type: adam or rmsprop", {"type": "sgd"}, {"type": "rmsprop"}),
     Row("OptimizerConfig", "momentum", 0.9, "type: sgd or rmsprop", {}, {"type": "sgd"}),
     *(
@@ -303,6 +309,7 @@ POLICY_NEEDS: list[PolicyRow] = [
 OF_NO_USE: list[tuple[str, str, Any]] = [
     *(("es", key, value) for key, value in (
         ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
+        ("intrinsic", {"kind": "rnd"}),
     )),
     *(("sarsa", key, value) for key, value in (
         ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
@@ -336,6 +343,8 @@ def placed(owner: str, keys: dict[str, Any]) -> dict[str, Any]:
         return {sections[owner]: keys}
     if owner == "OptimizerConfig":
         return {"algo": {"name": "ppo", "optimizer": keys}}
+    if owner == "IntrinsicConfig":
+        return {"algo": {"name": "ppo", "intrinsic": keys}}
     if owner == "ServerConfig":
         return {"env": "external", "external": keys}
     if owner == "ExploitabilityConfig":

@@ -26,7 +26,7 @@ def with_advantages(
 
     Networks see rows; sums over time are made on the grid, in which a decision's successor is easy to find.
     """
-    rows = batch.for_policy(name, kind=critic.view.k)
+    rows = batch.for_policy(name, kind=critic.view.k, rewards=batch.paid)
     at = rows["row"], rows["lane"], rows["seat"]
     seen = critic.seen(batch, rows)
     # The value of what a decision led to is asked for apart, never taken from the next row: lives end, agents pause.

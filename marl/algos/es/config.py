@@ -15,6 +15,7 @@ class EsConfig(LearnerConfig):
 
     inherited_needs: ClassVar = {
         "gamma": unused("es compares whole episodes by what they paid, without a discount"),
+        "intrinsic": unused("es compares whole episodes by what the env paid"),
         "custom_loss": unused("es has no loss"),
         "custom_loss_config": unused("es has no loss"),
         "train_batch_size": unused("the batch of es is num_perturbations pairs of episodes_per_perturbation episodes"),

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from marl.algos.config import LearnerConfig
-from marl.needs import above, declare, needs, one_of
+from marl.needs import above, declare, needs, one_of, unused
 
 WEIGHTS = declare(needs(above("beta", 0), why="without it all decisions weigh the same, as in bc"))
 
@@ -16,7 +16,10 @@ class MarwilConfig(LearnerConfig):
     """marwil, bc: stochastic policies that imitate what was done, good decisions more than bad ones."""
 
     inherited_needs: ClassVar = {
-        "gamma": declare(needs(above("vf_coeff", 0), why="without a critic, as in bc, nothing is learned from rewards"))
+        "intrinsic": unused("imitation learns from what others did, which no bonus leads elsewhere"),
+        "gamma": declare(
+            needs(above("vf_coeff", 0), why="without a critic, as in bc, nothing is learned from rewards")
+        ),
     }
 
     beta: NonNegativeFloat = Field(

@@ -123,6 +123,7 @@ class NfspLearner(Learner):
         self.timesteps, self.counters = self.best.timesteps, self.best.counters
         self.rng.bit_generator.state = state["rng"]
         self.optimiser.load_state_dict(state["average"])
+        self._load_bonuses(state)
 
     def replay_state(self) -> dict[str, Any]:
         return {"best": self.best.replay_state(), "reservoir": self.reservoir.state_dict()}

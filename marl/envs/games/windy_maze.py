@@ -18,14 +18,14 @@ Rooms lie on a grid and are joined in one long snake, by doors in the middle of 
     #############
 
 The walker sees its row and column in tens of cells, the wind's direction (one-hot) and walls to its north, east, south
-and west.
+and west. With ``shows: cell`` it is told the number of its cell and nothing else, so that no two places look alike.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -55,6 +55,9 @@ class WindyMazeConfig(Config):
     map: list[str] | None = Field(None, description="Lines of # (wall), S (start), E (exit), anything else is free.")
     wind: float = Field(0.1, ge=0, le=1, description="Chance per step that the wind carries the walker one cell.")
     turn: float = Field(0.1, ge=0, le=1, description="Chance per step that the wind turns to a random direction.")
+    shows: Literal["position", "cell"] = Field(
+        "position", description="position: row, column, wind and walls as numbers. cell: the number of the free cell."
+    )
     limit: PositiveInt = Field(200, description="Env steps until the episode is truncated.")
 
 
@@ -84,7 +87,9 @@ class WindyMaze(MultiAgentEnv):
             self.leads.append([self.cell_of.get((r + dr, c + dc), cell) for dr, dc in MOVES])
             self.seen.append([self._describe(cell, wind) for wind in range(4)])
         high = max(self.height, self.width, CELLS_PER_UNIT) / CELLS_PER_UNIT
-        self._observation_space = spaces.Box(0.0, high, (10,), np.float32)
+        self._observation_space: AnySpace = spaces.Box(0.0, high, (10,), np.float32)
+        if config.shows == "cell":
+            self._observation_space = spaces.Discrete(len(self.places))
         self._action_space = spaces.Discrete(len(MOVES))
         self.seed = self.clock = self.wind = 0
         self.cell = self.cell_of[self.start]
@@ -135,6 +140,8 @@ class WindyMaze(MultiAgentEnv):
         return NAMES
 
     def _observe(self) -> dict[AgentID, Obs]:
+        if self.config.shows == "cell":
+            return {WALKER: self.cell}
         return {WALKER: self.seen[self.cell][self.wind].copy()}
 
     def step(self, actions: dict[AgentID, Action]) -> StepResult:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from marl.data.task import AgentID
 from marl.envs.base import Info, Obs, StepResult
-from marl.errors import EnvError, EnvTimeoutError, let_through
+from marl.errors import ConfigError, EnvError, EnvTimeoutError, let_through
 from marl.failures import line_of_code
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,10 @@ def time_limit(seconds: float | None, what: str) -> Iterator[None]:
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    if not hasattr(signal, "setitimer"):
+        raise ConfigError(
+            f"env_timeout_s is {seconds}, but this system has no signal that could interrupt an env. Drop env_timeout_s."
+        )
 
     def ring(*_: object) -> None:
         raise EnvTimeoutError(

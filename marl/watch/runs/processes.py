@@ -30,6 +30,9 @@ RESULTS = "results: "  # begins the line by which a run says where its directory
 HEAD, TAIL = 8 * 1024, 16 * 1024  # bytes of a log that are read
 MOST_STARTED = 20  # at once: each takes a core and its memory
 MOST_LOGS = 200
+# Windows knows Ctrl-C for a whole terminal alone; its Ctrl-Break reaches a process that leads a group of its own.
+CTRL_C = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
+OWN_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 @dataclass
@@ -126,7 +129,7 @@ class Processes:
         started = self._started.get(number)
         if started is None or started.ended:
             raise Refused("not_running", "that process has ended already.", 409)
-        started.process.send_signal(signal.SIGINT)
+        started.process.send_signal(CTRL_C)
 
     # -- tell ------------------------------------------------------------------------------------------------------
 
@@ -185,6 +188,7 @@ def _started(words: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "marl.run", *words],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            creationflags=OWN_GROUP,
         )  # fmt: skip
     except OSError as error:
         raise Refused("not_started", f"the system starts no process for it: {error.strerror}.", 503) from error
@@ -197,7 +201,7 @@ def _interrupt(holder: Holder) -> None:
         process = psutil.Process(holder.pid)
         # Numbers of processes are used again: only the very process that took the lock is meant.
         if abs(process.create_time() - holder.process_began) < SAME_START:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(CTRL_C)
     except psutil.NoSuchProcess:
         return
     except psutil.AccessDenied as error:

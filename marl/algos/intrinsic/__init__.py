@@ -1,0 +1,1 @@
+"""Rewards that a learner pays itself for what is new to it."""
