@@ -27,6 +27,7 @@ from marl.policies.loading import set_weights
 from marl.policies.policy import Policy
 from marl.registry import used_packages
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.loggers import leads_out
 from marl.runs.resume import TO_RESUME, find_resumable
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
@@ -38,12 +39,15 @@ PLACES = {
     "address": "the Ray cluster that it joins",
     "input": "the recorded episodes that it learns from",
     "output": "the directory that it writes episodes to",
+    "loggers": "the services that its results are sent to",
     "external.host": "the address at which it listens to clients",
     "external.token_file": "the file with the token of its clients",
     "external.tls_cert": "the certificate that its server shows",
     "external.tls_key": "the private key of its server",
 }
 """Keys of a scenario that are paths or hosts."""
+EMPTY: Mapping[str, object] = {"loggers": []}
+"""What says that there is no such place; null for all other keys."""
 PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start from"}
 """Only a run that begins follows ``load``: one that is resumed has weights of its own."""
 
@@ -229,7 +233,7 @@ def check_stays_inside(directory: Path) -> None:
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario for somebody who only looks: it reads no recordings, writes none, joins no cluster."""
     places = {key.partition(".")[0]: None for key in PLACES}
-    return {**described, "load": {}, "output_format": "npz", **places}
+    return {**described, "load": {}, "output_format": "npz", **places, "loggers": []}
 
 
 def place_in(described: Mapping[str, Any], key: str) -> Any:
@@ -238,6 +242,9 @@ def place_in(described: Mapping[str, Any], key: str) -> Any:
     found = described if not section else described.get(section) or {}
     value = found.get(name) if isinstance(found, Mapping) else None
     if key == "external.host" and value == ServerConfig().host:
+        return None
+    # Most loggers write into the run directory.
+    if key == "loggers" and not leads_out(value or []):
         return None
     return value
 
@@ -265,9 +272,9 @@ def check_given_again(
         if not value or key in given or key.partition(".")[0] in given:
             continue
         if in_python:
-            option, without = f"{key}={value!r}", f"{key}=None"
+            option, without = f"{key}={value!r}", f"{key}={EMPTY.get(key)}"
         else:
-            option, without = f"--set {place_option(key, value)}", f"--set {key}=null"
+            option, without = f"--set {place_option(key, value)}", f"--set {key}={EMPTY.get(key, 'null')}"
         raise ConfigError(
             f"the scenario in {where} has {key}: {value!r}, {meaning}. A place that stands in a file is not followed "
             f"unless you give it again: {printable(option)} to go on as before, {without} to go on without it."
