@@ -77,6 +77,8 @@ _WHERE = {
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
     "load_policy": "marl.play.export",
+    "push_to_hub": "marl.hub.remote",
+    "pull_from_hub": "marl.hub.remote",
     "PolicyClient": "marl.client",
     "PolicyClientError": "marl.client",
     "drive": "marl.driving",
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
     from marl.envs.wrapper import EnvWrapper
     from marl.envs.wrappers import register_wrapper
     from marl.gametheory.rank.methods import register_ranking
+    from marl.hub.remote import pull_from_hub, push_to_hub
     from marl.offline.write import write_trajectories
     from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
@@ -169,6 +172,8 @@ __all__ = [
     "make_multi_agent",
     "number_seats",
     "pretty_print",
+    "pull_from_hub",
+    "push_to_hub",
     "register_action_dist",
     "register_algorithm",
     "register_env",

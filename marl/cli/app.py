@@ -16,6 +16,7 @@ from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.guard import DEBUG, guarded
 from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
+from marl.cli.hub import pull, push
 from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
@@ -127,7 +128,7 @@ def train(
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
     TRAIN: (tune,),
-    PLAY: (rollout, replay, why, export, serve, drive, client),
+    PLAY: (rollout, replay, why, export, push, pull, serve, drive, client),
     GAMES: (crossplay, exploit, report),
     RESULTS: (watch, runs, compare, explain),
     BEGIN: (init, show, schema),

@@ -175,7 +175,9 @@ def leads_out(entries: Iterable[Entry]) -> bool:
     """Whether a logger of the list would send results to a place that the list names."""
     for entry in entries:
         name, keys = split_entry(entry)
-        service = LOGGERS[name] if name in LOGGERS else None
+        if name not in LOGGERS:
+            continue  # one of the user's own
+        service = LOGGERS[name]
         if isinstance(service, Service) and service.places & keys.keys():
             return True
     return False

@@ -20,8 +20,8 @@ class WandbKeys(Config):
     notes: str | None = Field(None, description="A longer description.")
     mode: Literal["offline", "online", "disabled"] | None = Field(
         None,
-        description="offline: into the run directory, for `wandb sync`; online: also to the server. Default: the environment's "
-        "WANDB_MODE, else offline.",
+        description="offline: into the run directory, for `wandb sync`; online: also to the server. Default: WANDB_MODE of "
+        "the environment, else offline.",
     )
     media: bool = Field(True, description="Also pictures, films and histograms.")
 
@@ -31,8 +31,8 @@ class MlflowKeys(Config):
 
     tracking_uri: str | None = Field(
         None,
-        description="Server or database. Default: the environment's MLFLOW_TRACKING_URI, else a database in the run directory, "
-        "mlflow/mlflow.db.",
+        description="Server or database. Default: MLFLOW_TRACKING_URI of the environment, else a database in the run "
+        "directory, mlflow/mlflow.db.",
     )
     experiment: str | None = Field(None, description="The experiment; default: the name of the scenario, else marl.")
     name: str | None = Field(None, description="Name of the run; default: that of its directory.")
