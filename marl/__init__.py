@@ -77,8 +77,8 @@ _WHERE = {
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
     "load_policy": "marl.play.export",
-    "push_to_hub": "marl.hub.remote",
-    "pull_from_hub": "marl.hub.remote",
+    "push_to_hub": "marl.sharing.remote",
+    "pull_from_hub": "marl.sharing.remote",
     "PolicyClient": "marl.client",
     "PolicyClientError": "marl.client",
     "drive": "marl.driving",
@@ -114,7 +114,6 @@ if TYPE_CHECKING:
     from marl.envs.wrapper import EnvWrapper
     from marl.envs.wrappers import register_wrapper
     from marl.gametheory.rank.methods import register_ranking
-    from marl.hub.remote import pull_from_hub, push_to_hub
     from marl.offline.write import write_trajectories
     from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
@@ -126,6 +125,7 @@ if TYPE_CHECKING:
     from marl.runs.loggers import register_logger
     from marl.runs.result import pretty_print
     from marl.scenario.load import load_scenario
+    from marl.sharing.remote import pull_from_hub, push_to_hub
     from marl.testing.check_learner import check_learner
     from marl.training.trainer import Trainer
 

@@ -16,7 +16,6 @@ from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.guard import DEBUG, guarded
 from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
-from marl.cli.hub import pull, push
 from marl.cli.joyrl import played_instead
 from marl.cli.options import (
     AsJson,
@@ -43,6 +42,7 @@ from marl.cli.options import (
 from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
+from marl.cli.sharing import pull, push
 from marl.cli.tune import tune
 from marl.cli.watch import watch
 from marl.cli.why import why

@@ -26,7 +26,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,7 @@ class Logger(Protocol):
 
 LoggerFactory: TypeAlias = Callable[..., Logger]
 """From the run directory, the run's keys as ``params.json`` has them, and the keys of the entry to a logger."""
-Entry: TypeAlias = str | Mapping[str, Mapping[str, Any]]
+Entry: TypeAlias = str | Mapping[str, Mapping[str, Any] | None]
 """One of ``loggers``: a name, or a name with keys."""
 
 
@@ -156,7 +156,7 @@ def split_entry(entry: Entry) -> tuple[str, dict[str, Any]]:
     return name, dict(keys or {})
 
 
-def check_loggers(entries: Iterable[Entry]) -> None:
+def check_loggers(entries: Sequence[Entry]) -> None:
     """Refuse what cannot be built, before any work starts."""
     names: list[str] = []
     for entry in entries:
@@ -171,7 +171,7 @@ def check_loggers(entries: Iterable[Entry]) -> None:
             found.check(name, keys)
 
 
-def leads_out(entries: Iterable[Entry]) -> bool:
+def leads_out(entries: Sequence[Entry]) -> bool:
     """Whether a logger of the list would send results to a place that the list names."""
     for entry in entries:
         name, keys = split_entry(entry)
@@ -193,7 +193,7 @@ def _checked(name: str, factory: Any) -> LoggerFactory:
 class RunLoggers:
     """The loggers of one run directory, by their names."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
         self._factories: dict[str, tuple[LoggerFactory, dict[str, Any]]] = {}
         self._open: dict[str, Logger] = {}
         files = []

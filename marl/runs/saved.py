@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,11 @@ PLACES = {
     "external.tls_key": "the private key of its server",
 }
 """Keys of a scenario that are paths or hosts."""
+STAYS_HERE: Mapping[str, Callable[[Any], bool]] = {
+    "external.host": lambda value: bool(value == ServerConfig().host),
+    "loggers": lambda value: not leads_out(value or []),  # most write into the run directory
+}
+"""Values of such keys that are no place elsewhere."""
 EMPTY: Mapping[str, object] = {"loggers": []}
 """What says that there is no such place; null for all other keys."""
 PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start from"}
@@ -241,10 +246,8 @@ def place_in(described: Mapping[str, Any], key: str) -> Any:
     section, _, name = key.rpartition(".")
     found = described if not section else described.get(section) or {}
     value = found.get(name) if isinstance(found, Mapping) else None
-    if key == "external.host" and value == ServerConfig().host:
-        return None
-    # Most loggers write into the run directory.
-    if key == "loggers" and not leads_out(value or []):
+    is_here = STAYS_HERE.get(key)
+    if is_here is not None and is_here(value):
         return None
     return value
 

@@ -93,24 +93,31 @@ class MlflowRun:
         return True
 
     def log(self, result: Mapping[str, Any]) -> None:
-        from mlflow.entities import Metric
-
-        step, now = int(result.get("timesteps_total") or 0), int(time.time() * 1000)
-        metrics = []
-        for name, value in table_row(result).items():
-            # A bool is an int to Python, but no curve.
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            metrics.append(Metric(_name(name), float(value), now, step))
+        metrics = list(_metrics(result))
         for begin in range(0, len(metrics), MOST_METRICS):
             self._client.log_batch(self.id, metrics=metrics[begin : begin + MOST_METRICS])
         if self._media:
-            for files in pictures_of(result, self._directory).values():
-                for file in files:
-                    self._client.log_artifact(self.id, str(file), "media")
+            self._show(result)
+
+    def _show(self, result: Mapping[str, Any]) -> None:
+        for files in pictures_of(result, self._directory).values():
+            for file in files:
+                self._client.log_artifact(self.id, str(file), "media")
 
     def finish(self) -> None:
         self._client.set_terminated(self.id)
+
+
+def _metrics(result: Mapping[str, Any]) -> Iterator[Any]:
+    """The numbers of a result, at its env steps."""
+    from mlflow.entities import Metric
+
+    step, now = int(result.get("timesteps_total") or 0), int(time.time() * 1000)
+    for name, value in table_row(result).items():
+        # A bool is an int to Python, but no curve.
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        yield Metric(_name(name), float(value), now, step)
 
 
 def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

@@ -37,8 +37,8 @@ def push(
 
     Needs marl[hub]. HF_TOKEN, or `hf auth login`, says who you are; HF_ENDPOINT names another server.
     """
-    from marl.hub.remote import push_to_hub
     from marl.scenario.load import parse_set
+    from marl.sharing.remote import push_to_hub
 
     # A file of the run is not followed to other files, unless the user names them again.
     changes = dict(map(parse_set, sets or []))
@@ -63,7 +63,7 @@ def pull(
     allow: Allow = None,
 ) -> None:
     """Fetch policies from the Hugging Face Hub, verified: marl pull OWNER/NAME, then marl rollout NAME."""
-    from marl.hub.remote import pull_from_hub
+    from marl.sharing.remote import pull_from_hub
 
     folder = pull_from_hub(repo, target, local=local, revision=revision, allow=allow or [])
     print(f"pulled: {printable(folder)}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ import yaml
 
 import marl
 from marl import Trainer
-from marl.cli import main
 from marl.data.seal import sealed
 from marl.errors import CheckpointError, ConfigError, HubError, ResourceError
-from marl.hub.bundle import is_part, parts_of
 from marl.play.export import read_exported
-from tests.hub.stub_server import TOKEN, Hub, stub_hub
+from marl.sharing.bundle import is_part, parts_of
+from tests.command import marl as command
+from tests.sharing.stub_server import TOKEN, Hub, stub_hub
 
 KEYS: dict[str, Any] = {
     "name": "secret_name",
@@ -56,14 +57,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         yield server
 
 
-def command(*words: object) -> int:
-    try:
-        main([str(word) for word in words])
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
-
-
 def weights_of(folder: Path, name: str) -> dict[str, Any]:
     return dict(read_exported(folder, name).weights)
 
@@ -96,12 +89,18 @@ def test_a_second_push_takes_away_policies_that_it_does_not_bring_and_leaves_oth
 
 def test_only_policies_and_their_card_are_fetched(run: Path, hub: Hub, tmp_path: Path) -> None:
     marl.push_to_hub(run, "me/rps")
-    hub.files("me/rps").update({"setup.py": b"boom", "a/model.pkl": b"boom", "a/b/policy.json": b"{}", "../up/policy.json": b"x"})
+    hub.files("me/rps").update(
+        {"setup.py": b"boom", "a/model.pkl": b"boom", "a/b/policy.json": b"{}", "../up/policy.json": b"x"}
+    )
     folder = marl.pull_from_hub("me/rps", tmp_path / "mine")
     fetched = [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
     assert len(fetched) == 5
     assert not [asked for asked in fetched if "setup.py" in asked or "pkl" in asked or "up" in asked]
-    assert {file.name for file in folder.rglob("*") if file.is_file()} == {"README.md", "policy.json", "weights.safetensors"}
+    assert {file.name for file in folder.rglob("*") if file.is_file()} == {
+        "README.md",
+        "policy.json",
+        "weights.safetensors",
+    }
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_damaged_and_forged_files_leave_nothing_behind(run: Path, hub: Hub, tmp_
     good = dict(files)
     target = tmp_path / "mine"
     files["a/weights.safetensors"] = good["b/weights.safetensors"]
-    with pytest.raises(CheckpointError, match="weights.safetensors is not what policy.json was written for"):
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors is not what policy\.json was written for"):
         marl.pull_from_hub("me/rps", target)
     about = json.loads(good["a/policy.json"])
     about["recipe"]["model"]["custom_model"] = "os:system"
@@ -143,15 +142,16 @@ def test_damaged_and_forged_files_leave_nothing_behind(run: Path, hub: Hub, tmp_
 
 
 def test_what_the_server_says_ends_with_a_sentence_and_code_2(
-    run: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command("pull", "me/nothing", tmp_path / "mine") == 2
-    said = capsys.readouterr().err
-    assert "error: cannot pull from me/nothing: RepositoryNotFoundError" in said
-    assert "Traceback" not in said
-    monkeypatch.setenv("HF_TOKEN", "somebody else's")
-    assert command("push", run, "me/rps") == 2
-    assert "cannot push to me/rps" in capsys.readouterr().err
+    done = command("pull", "me/nothing", tmp_path / "mine")
+    assert done.code == 2
+    assert "error: cannot pull from me/nothing: RepositoryNotFoundError" in done.err
+    assert "Traceback" not in done.err
+    monkeypatch.setenv("HF_TOKEN", "hf_somebody_else")
+    done = command("push", run, "me/rps")
+    assert done.code == 2
+    assert "error: cannot push to me/rps: HfHubHTTPError" in done.err
     assert hub.commits == {}
 
 
@@ -159,7 +159,7 @@ def test_a_repository_larger_than_the_disk_is_not_begun(
     run: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marl.push_to_hub(run, "me/rps")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: os.terminal_size((0, 0)) and shutil._ntuple_diskusage(10, 9, 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
     with pytest.raises(HubError, match="and 1 are free"):
         marl.pull_from_hub("me/rps", tmp_path / "mine")
     assert not [asked for asked in hub.asked if "/resolve/" in asked]
@@ -169,35 +169,35 @@ def test_a_repository_larger_than_the_disk_is_not_begun(
 
 
 def test_a_local_folder_needs_neither_package_nor_network(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.chdir(tmp_path)
     shelf = tmp_path / "shelf"
-    assert command("push", run, "me/rps", "--local", shelf, "--license", "mit") == 0
+    assert command("push", run, "me/rps", "--local", shelf, "--license", "mit").out == f"pushed: {shelf}/me/rps\n"
     (shelf / "me/rps/notes.txt").write_text("mine")
-    assert command("push", run, "me/rps", "--local", shelf, "--policy", "b") == 0
-    assert command("pull", "me/rps", "--local", shelf) == 0
-    assert capsys.readouterr().out.splitlines() == [f"pushed: {shelf}/me/rps", f"pushed: {shelf}/me/rps", "pulled: rps"]
+    assert command("push", run, "me/rps", "--local", shelf, "--policy", "b").code == 0
+    assert command("pull", "me/rps", "--local", shelf).out == "pulled: rps\n"
     assert sorted(file.relative_to(tmp_path).as_posix() for file in (tmp_path / "rps").rglob("*")) == [
         "rps/README.md", "rps/b", "rps/b/policy.json", "rps/b/weights.safetensors",
     ]  # fmt: skip
     assert sorted(file.name for file in (shelf / "me/rps").iterdir()) == ["README.md", "b", "notes.txt"]
-    assert command("pull", "me/rps", "--local", shelf) == 2
-    assert "rps is there already" in capsys.readouterr().err
-    assert command("pull", "me/other", "--local", shelf) == 2
-    assert "Push to it first: marl push RUN me/other" in capsys.readouterr().err
+    again, other = command("pull", "me/rps", "--local", shelf), command("pull", "me/other", "--local", shelf)
+    assert (again.code, other.code) == (2, 2)
+    assert "rps is there already" in again.err
+    assert "Push to it first: marl push RUN me/other" in other.err
     with pytest.raises(ResourceError, match=r'pip install "marl\[hub\]"; --local FOLDER works without it'):
         marl.push_to_hub(run, "me/rps")
 
 
-def test_a_pulled_folder_is_played_by_the_command_on_its_card(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pulled_folder_is_played_by_the_command_on_its_card(run: Path, tmp_path: Path) -> None:
     marl.push_to_hub(run, "me/rps", local=tmp_path / "shelf")
     folder = marl.pull_from_hub("me/rps", tmp_path / "rps", local=tmp_path / "shelf")
-    assert command("rollout", folder, "--episodes", 2, "--env-config", '{"game": "rock_paper_scissors"}') == 0
-    assert "2 env steps, 2 episodes" in capsys.readouterr().out
+    (line,) = (one for one in (folder / "README.md").read_text("utf-8").splitlines() if one.startswith("marl rollout"))
+    _, _, _, *options = shlex.split(line)
+    done = command("rollout", folder, *options, "--episodes", 2)
+    assert done.code == 0
+    assert "2 env steps, 2 episodes" in done.out
 
 
 @pytest.mark.parametrize("repo", ["", "../x", "a/b/c", "a/..", "-x", "a b", "/etc", "x/../y"])
@@ -245,7 +245,7 @@ def test_a_card_tells_algorithm_env_keys_and_the_last_result_beside_the_best(run
 
 
 def test_names_on_a_card_are_texts_whatever_they_hold(run: Path, tmp_path: Path) -> None:
-    from marl.hub.card import Facts, model_card
+    from marl.sharing.card import Facts, model_card
 
     hostile = "x\n---\n<script>alert(1)</script> | `y` ```"
     with_name = {**KEYS, "env": hostile, "env_config": {"a": hostile}}

@@ -105,16 +105,23 @@ def measured(facts: Facts) -> list[Measured]:
     metric = (facts.scenario.get("evaluation") or {}).get("metric") or REWARD
     found = []
     for field in (f"evaluation/{metric}", REWARD):
-        points: list[tuple[float, int]] = []
-        for result in facts.results:
-            value = table_row(result).get(field)
-            if isinstance(value, int | float):
-                points.append((float(value), int(result.get("timesteps_total") or 0)))
+        points = _points(facts.results, field)
         if points:
             # Of equal values the first: how soon it was reached is worth knowing.
             best, at = max(points, key=lambda point: (point[0], -point[1]))
-            found.append(Measured(field.replace("/", "."), points[-1][0], best, at))
+            last, _ = points[-1]
+            found.append(Measured(field.replace("/", "."), last, best, at))
     return found
+
+
+def _points(results: Sequence[Mapping[str, Any]], field: str) -> list[tuple[float, int]]:
+    """The values of a field with the env steps at which they were measured."""
+    points = []
+    for result in results:
+        value = table_row(result).get(field)
+        if isinstance(value, int | float):
+            points.append((float(value), int(result.get("timesteps_total") or 0)))
+    return points
 
 
 def _about(facts: Facts) -> str:

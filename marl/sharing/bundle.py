@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, HubError
-from marl.hub.card import CARD, Facts, model_card
 from marl.inputs import read_bytes
 from marl.play.export import ABOUT, WEIGHTS, exported_folders, read_exported
 from marl.play.write_export import export_checkpoint
@@ -22,6 +21,7 @@ from marl.registry import only_modules
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.files import RunFiles
 from marl.runs.saved import directory_of, stored_scenario
+from marl.sharing.card import CARD, Facts, model_card
 from marl.storage import make_folder, storing, write_atomically
 
 LARGEST_CARD = 1_000_000  # bytes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, HubError, ResourceError, UserError
-from marl.hub.bundle import check_repo, check_target, copy_to_folder, is_part, take_bundle, write_bundle
+from marl.sharing.bundle import check_repo, check_target, copy_to_folder, is_part, take_bundle, write_bundle
 
 
 def push_to_hub(
@@ -114,6 +114,15 @@ def _download(api: Any, repo: str, revision: str | None, folder: Path) -> None:
     for file in wanted:
         # By the commit that was looked at: what is pushed meanwhile does not mix with it.
         api.hf_hub_download(repo, file.rfilename, revision=info.sha, local_dir=folder)
+
+
+def _sizes(info: Any) -> dict[str, int]:
+    """The files of the bundle in a repository, with their bytes."""
+    sizes: dict[str, int] = {}
+    for file in info.siblings or []:
+        if is_part(file.rfilename):
+            sizes[file.rfilename] = file.size or 0
+    return sizes
 
 
 @contextmanager
