@@ -420,7 +420,10 @@ def test_what_is_no_logger_is_told_before_anything_is_built(module: Write, tmp_p
         Trainer("ppo", config={**RPS, "loggers": ["lines"]})
     keys = {**RPS, "imports": [module("own_logger", LOGGER)]}
     for loggers, message in (
-        (["line"], r"unknown logger 'line'\. Known: csv, fragile, json, lines, mlflow, no_logger, tensorboard, wandb\. Did you mean 'lines'\?"),
+        (
+            ["line"],
+            r"unknown logger 'line'\. Known: csv, fragile, json, lines, mlflow, no_logger, tensorboard, wandb\. Did you mean 'lines'\?",
+        ),
         (["own_logger:marl"], "is <module"),
         (["no_logger"], r"logger 'no_logger' is a int without write\(\)"),
     ):

@@ -193,6 +193,22 @@ def test_mlflow_takes_any_name_and_keeps_pictures_as_artifacts(tmp_path: Path, e
     assert list((tmp_path / "mlflow" / "artifacts").rglob("board_100.png"))
 
 
+@pytest.mark.slow
+def test_a_database_that_came_with_a_run_directory_names_no_place_elsewhere_for_files(
+    tmp_path: Path, empty: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, moved = tmp_path / "here", tmp_path / "moved"
+    shutil.copytree(empty, here / "mlflow")
+    log(here, "mlflow", [result(1)])
+    here.rename(moved)  # its database still names the old place
+    shown = result(2, episode_media={"board": [np.zeros((4, 4, 3), np.uint8)]})
+    log(moved, "mlflow", [shown])
+    history = client(moved).get_metric_history(the_run(moved, "marl").info.run_id, "timesteps_total")
+    assert [point.step for point in history] == [100, 200]
+    assert not here.exists()
+    assert "MLflow keeps files of this run elsewhere" in caplog.text
+
+
 # -- what holds for both -------------------------------------------------------------------------------------------
 
 

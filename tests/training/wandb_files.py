@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,16 @@ def records(file: Path) -> list[Any]:
     return found
 
 
+def _finished(file: Path) -> list[Any]:
+    """The records of a run that has ended: wandb's own process writes the last of them after ``finish`` has returned."""
+    for _ in range(600):
+        found = records(file)
+        if found and found[-1].HasField("exit"):
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{file} does not end")
+
+
 class Offline:
     """All that one ``offline-run-*`` folder says."""
 
@@ -39,7 +50,7 @@ class Offline:
         (file,) = folder.glob("run-*.wandb")
         self.history: list[dict[str, Any]] = []
         self.config: dict[str, Any] = {}
-        for record in records(file):
+        for record in _finished(file):
             if record.HasField("run"):
                 self.id, self.project, self.name = record.run.run_id, record.run.project, record.run.display_name
                 self.group = record.run.run_group

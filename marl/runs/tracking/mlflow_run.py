@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -10,11 +11,15 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
+from marl.inputs import real_path
 from marl.runs.files import table_row
 from marl.runs.tracking.keys import MlflowKeys
 from marl.runs.tracking.tracker import Tracker, pictures_of
 
+log = logging.getLogger(__name__)
 MOST_METRICS, MOST_PARAMS = 1000, 100  # that MLflow takes in one call
 LONGEST_VALUE, LONGEST_NAME = 6000, 250
 
@@ -51,6 +56,18 @@ class MlflowRun:
         self.id = known or ""
         if self.is_new:
             self.id = self._new_run(keys, params, plain)
+        if self._artifacts is not None and not self._keeps_artifacts_here():
+            log.warning(
+                "MLflow keeps files of this run elsewhere; pictures and films are in %s alone", directory / "media"
+            )
+            self._media = False
+
+    def _keeps_artifacts_here(self) -> bool:
+        """Whether files would go to the run directory: a database that came with it may name any place."""
+        place = urlsplit(self._client.get_run(self.id).info.artifact_uri)
+        if place.scheme not in ("file", ""):
+            return False
+        return real_path(url2pathname(place.path)).is_relative_to(real_path(self._directory))
 
     def _new_run(self, keys: MlflowKeys, params: Mapping[str, Any], plain: Mapping[str, str]) -> str:
         from mlflow.entities import Param
