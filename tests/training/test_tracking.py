@@ -16,7 +16,8 @@ from marl import Trainer
 from marl.errors import ConfigError, ResourceError
 from marl.runs.files import RunFiles
 from marl.runs.loggers import LOGGERS, RunLoggers
-from marl.runs.saved import check_given_again, places_again, without_places
+from marl.runs.saved import check_given_again, check_stays_inside, places_again, without_places
+from marl.trust import only_modules
 from tests.training.wandb_files import offline_runs
 
 KEYS: dict[str, Any] = {
@@ -75,6 +76,8 @@ def test_wandb_gets_keys_and_numbers_over_env_steps_and_a_resumed_run_goes_on_in
         trainer.restore(place)
         trainer.train()
         trainer.train()
+    with only_modules(frozenset()):
+        check_stays_inside(place)  # as `marl run --resume` does
     first, second = offline_runs(place)
     assert (first.project, first.name, first.group) == ("games", "run", "rps")
     assert first.config["env"] == "matrix_game"

@@ -54,6 +54,7 @@ class WandbRun:
         )
         self._run.define_metric(STEPS)
         self._run.define_metric("*", step_metric=STEPS)
+        self._drop_link()
 
     def log(self, result: Mapping[str, Any]) -> None:
         told: dict[str, Any] = {}
@@ -63,6 +64,7 @@ class WandbRun:
         if self._media:
             told.update(self._shown(result))
         self._run.log(told, step=int(result["training_iteration"]))
+        self._drop_link()
 
     def _shown(self, result: Mapping[str, Any]) -> dict[str, Any]:
         import wandb
@@ -76,6 +78,13 @@ class WandbRun:
 
     def finish(self) -> None:
         self._run.finish()
+        self._drop_link()
+
+    def _drop_link(self) -> None:
+        """Take away wandb's link to a log in the user's home: a run directory out of which links lead is not resumed."""
+        link = Path(self._run.dir).parent / "logs" / "debug-core.log"
+        if link.is_symlink():
+            link.unlink()
 
 
 def _mode(keys: WandbKeys) -> Any:
