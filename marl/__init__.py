@@ -79,6 +79,8 @@ _WHERE = {
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
     "load_policy": "marl.play.export",
+    "push_to_hub": "marl.sharing.remote",
+    "pull_from_hub": "marl.sharing.remote",
     "PolicyClient": "marl.client",
     "PolicyClientError": "marl.client",
     "drive": "marl.driving",
@@ -126,6 +128,7 @@ if TYPE_CHECKING:
     from marl.runs.loggers import register_logger
     from marl.runs.result import pretty_print
     from marl.scenario.load import load_scenario
+    from marl.sharing.remote import pull_from_hub, push_to_hub
     from marl.testing.check_learner import check_learner
     from marl.training.trainer import Trainer
 
@@ -173,6 +176,8 @@ __all__ = [
     "make_multi_agent",
     "number_seats",
     "pretty_print",
+    "pull_from_hub",
+    "push_to_hub",
     "register_action_dist",
     "register_algorithm",
     "register_env",

@@ -63,6 +63,10 @@ class LoggerError(UserError):
     exit_code = 1
 
 
+class HubError(UserError):
+    """The Hugging Face Hub, or what it holds, is not as expected."""
+
+
 class CheckpointError(UserError):
     """A checkpoint is missing, damaged or does not fit; ``reason`` is the short form, without a remedy."""
 

@@ -416,11 +416,14 @@ def test_a_logger_that_fails_is_named_and_the_iteration_is_kept(
 
 
 def test_what_is_no_logger_is_told_before_anything_is_built(module: Write, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown logger 'lines'\. Known: none\."):
+    with pytest.raises(ConfigError, match=r"unknown logger 'lines'\. Known: csv, json, mlflow, tensorboard, wandb\."):
         Trainer("ppo", config={**RPS, "loggers": ["lines"]})
     keys = {**RPS, "imports": [module("own_logger", LOGGER)]}
     for loggers, message in (
-        (["line"], r"unknown logger 'line'\. Known: fragile, lines, no_logger\. Did you mean 'lines'\?"),
+        (
+            ["line"],
+            r"unknown logger 'line'\. Known: csv, fragile, json, lines, mlflow, no_logger, tensorboard, wandb\. Did you mean 'lines'\?",
+        ),
         (["own_logger:marl"], "is <module"),
         (["no_logger"], r"logger 'no_logger' is a int without write\(\)"),
     ):

@@ -26,6 +26,7 @@ ROOMS = {
     "gametheory": "Game theory",
     "training": "Training",
     "play": "Playing",
+    "sharing": "Sharing policies",
     "client": "Clients of a server",
     "driving": "Envs that a server plays",
     "offline": "Recorded episodes",

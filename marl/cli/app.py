@@ -42,6 +42,7 @@ from marl.cli.options import (
 from marl.cli.play import export, replay, rollout
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
+from marl.cli.sharing import pull, push
 from marl.cli.tune import tune
 from marl.cli.watch import watch
 from marl.cli.why import why
@@ -127,7 +128,7 @@ def train(
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
     TRAIN: (tune,),
-    PLAY: (rollout, replay, why, export, serve, drive, client),
+    PLAY: (rollout, replay, why, export, push, pull, serve, drive, client),
     GAMES: (crossplay, exploit, report),
     RESULTS: (watch, runs, compare, explain),
     BEGIN: (init, show, schema),

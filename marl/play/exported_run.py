@@ -52,7 +52,7 @@ def _who_plays(exported: dict[PolicyID, Exported]) -> dict[str, PolicyID]:
     """Agents, or patterns of them, to policies: one of the agent's own name, else the only one for such agents."""
     found: dict[str, PolicyID] = {}
     for name, policy in exported.items():
-        for seat in policy.kind.agents:
+        for seat in _seats_of(policy):
             agent = seat.split("[")[0]
             if agent in exported:
                 found[agent] = agent
@@ -62,3 +62,11 @@ def _who_plays(exported: dict[PolicyID, Exported]) -> dict[str, PolicyID]:
                     "of one of them, or the run itself."
                 )
     return found
+
+
+def _seats_of(policy: Exported) -> list[str]:
+    """The seats that the policy had in its run; exports of earlier versions tell only those that it could have."""
+    plays = policy.about.get("plays")
+    if not isinstance(plays, list) or not plays:
+        return list(policy.kind.agents)
+    return [seat for seat in policy.kind.agents if seat in plays]

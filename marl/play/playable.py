@@ -133,13 +133,6 @@ class Playable:
         return float(getattr(role.config, "gamma", 1.0))
 
 
-def load_env_runner(
-    path: Path, allow: frozenset[str], changes: Changes = NOTHING, render_mode: str | None = None
-) -> EnvRunner:
-    """One copy of a run's env with its policies; names may only point to built-in or allowed modules."""
-    return Playable.open(path, allow, changes).runner(render_mode=render_mode)
-
-
 def _check_all_play(playing: Cast, setup: Setup, sources: Mapping[str, str]) -> None:
     """Refuse a ``--policy`` that would play nobody, because others take all its agents or the mapping never chooses it."""
     mapper = playing.mapper

@@ -15,7 +15,7 @@ from marl.data.task import Task
 from marl.envs.batched import StepOutput
 from marl.offline.recording import Recorder
 from marl.play.changes import NOTHING, Changes
-from marl.play.playable import load_env_runner
+from marl.play.exported_run import open_playable
 from marl.play.return_summary import Tally, episode_line
 from marl.play.video import Screen, Video, check_screen, picture_by, picture_of
 from marl.rollout.deciding import Actions
@@ -58,7 +58,7 @@ def play(
 ) -> list[Tally]:
     """Play, tell each episode by ``say`` as it ends, and give what was earned in each way of playing."""
     picturing = options.render or options.video is not None
-    runner = load_env_runner(path, allow, changes, RGB if picturing else None)
+    runner = open_playable(path, allow, changes).runner(render_mode=RGB if picturing else None)
     with ExitStack() as ending:
         ending.callback(runner.env.close)
         watchers = _watchers(runner, options, say, ending)

@@ -34,10 +34,11 @@ Result: TypeAlias = Mapping[str, Any]
 
 
 class RunFiles:
-    """Writes and reads the files of one run; nothing is touched before the first write."""
+    """Writes and reads the files of one run; nothing is touched before the first write. ``events``: also TensorBoard's."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, events: bool = True) -> None:
         self.directory = directory
+        self._with_events = events
         self._columns: list[str] = []  # of progress.csv; empty until the first write
         self._events: Events | None = None
         self._purge_step: int | None = None
@@ -66,18 +67,17 @@ class RunFiles:
             self._rewrite(self.results())
         append_to(self._result_file, json.dumps(plain) + "\n")
         self._append_row(plain)
-        self._append_events(plain)
+        if self._with_events:
+            self._append_events(plain)
         return plain
 
     def write_image(self, name: str, picture: Any, step: int, number: int = 0) -> str:
-        """Keep a picture or a film (see ``media.pixels``) in ``media/`` and show it in TensorBoard under its name.
+        """Keep a picture or a film (see ``media.pixels``) in ``media/`` and show it in TensorBoard, if written, by its name.
 
         Gives the file's path inside the run directory, such as ``media/board_2000.png`` for step 2000; further pictures of
         one name and step get the ``number`` at the end. Results do this by themselves: put
         ``{"board": [picture, ...]}`` into ``result["episode_media"]`` and hand the result to ``append``.
         """
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
         shown = pixels(name, picture)
         ending, content = encoded(shown)
         # The name is the user's or his env's: as a file name it must not lead out of the folder.
@@ -87,9 +87,8 @@ class RunFiles:
         place = f"media/{stem}.{ending}"
         make_folder(self.directory / "media")
         write_atomically(self.directory / place, content)
-        height, width, colours = shown.shape[-3:]
-        image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
-        self._writer.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+        if self._with_events:
+            self._writer.add_image(tag, shown.shape[-3:], content, step)
         return place
 
     def _with_media_as_files(self, result: Result) -> Result:
@@ -214,7 +213,7 @@ class RunFiles:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             events.add_scalar(tag, value, step)
-        for tag, numbers in _histograms(result):
+        for tag, numbers in histograms(result):
             events.add_histogram(tag, numbers, step)
         events.flush()
 
@@ -266,7 +265,7 @@ def table_row(result: Result) -> dict[str, Scalar]:
     return row
 
 
-def _histograms(result: Result) -> Iterator[tuple[str, list[float]]]:
+def histograms(result: Result) -> Iterator[tuple[str, list[float]]]:
     """The number lists below any ``hist_stats``, and single errors of training batches, without nulls."""
     for path, value in _measured(result):
         if not isinstance(value, list) or not _is_histogram(path):

@@ -27,6 +27,7 @@ from marl.runs.checkpoint import (
 )
 from marl.runs.files import RunFiles, make_new_folder
 from marl.runs.manifest import BEST, checkpoint_name, iteration_of, numbered
+from marl.runs.tracking.tracker import memory_files
 
 log = logging.getLogger(__name__)
 TO_RESUME = ("learners", "workers", "replay")  # parts that training needs besides those to play
@@ -95,6 +96,8 @@ def leave_future(directory: Path, iteration: int, restored: Path | None) -> Path
         # Results first, checkpoints last: after a kill in between, the run still has all its checkpoints where they were.
         (place / "checkpoints").mkdir()
         _copy_results(directory, place, newer)
+        for file in memory_files(directory):
+            os.rename(file, place / file.name)
         for folder in newer:
             os.rename(folder, place / "checkpoints" / folder.name)
     except OSError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from marl.policies.loading import set_weights
 from marl.policies.policy import Policy
 from marl.registry import used_packages
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
+from marl.runs.loggers import leads_out
 from marl.runs.resume import TO_RESUME, find_resumable
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
@@ -38,12 +39,20 @@ PLACES = {
     "address": "the Ray cluster that it joins",
     "input": "the recorded episodes that it learns from",
     "output": "the directory that it writes episodes to",
+    "loggers": "the services that its results are sent to",
     "external.host": "the address at which it listens to clients",
     "external.token_file": "the file with the token of its clients",
     "external.tls_cert": "the certificate that its server shows",
     "external.tls_key": "the private key of its server",
 }
 """Keys of a scenario that are paths or hosts."""
+STAYS_HERE: Mapping[str, Callable[[Any], bool]] = {
+    "external.host": lambda value: bool(value == ServerConfig().host),
+    "loggers": lambda value: not leads_out(value or []),  # most write into the run directory
+}
+"""Values of such keys that are no place elsewhere."""
+EMPTY: Mapping[str, object] = {"loggers": []}
+"""What says that there is no such place; null for all other keys."""
 PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start from"}
 """Only a run that begins follows ``load``: one that is resumed has weights of its own."""
 
@@ -229,7 +238,7 @@ def check_stays_inside(directory: Path) -> None:
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario for somebody who only looks: it reads no recordings, writes none, joins no cluster."""
     places = {key.partition(".")[0]: None for key in PLACES}
-    return {**described, "load": {}, "output_format": "npz", **places}
+    return {**described, "load": {}, "output_format": "npz", **places, "loggers": []}
 
 
 def place_in(described: Mapping[str, Any], key: str) -> Any:
@@ -237,7 +246,8 @@ def place_in(described: Mapping[str, Any], key: str) -> Any:
     section, _, name = key.rpartition(".")
     found = described if not section else described.get(section) or {}
     value = found.get(name) if isinstance(found, Mapping) else None
-    if key == "external.host" and value == ServerConfig().host:
+    is_here = STAYS_HERE.get(key)
+    if is_here is not None and is_here(value):
         return None
     return value
 
@@ -265,9 +275,9 @@ def check_given_again(
         if not value or key in given or key.partition(".")[0] in given:
             continue
         if in_python:
-            option, without = f"{key}={value!r}", f"{key}=None"
+            option, without = f"{key}={value!r}", f"{key}={EMPTY.get(key)}"
         else:
-            option, without = f"--set {place_option(key, value)}", f"--set {key}=null"
+            option, without = f"--set {place_option(key, value)}", f"--set {key}={EMPTY.get(key, 'null')}"
         raise ConfigError(
             f"the scenario in {where} has {key}: {value!r}, {meaning}. A place that stands in a file is not followed "
             f"unless you give it again: {printable(option)} to go on as before, {without} to go on without it."

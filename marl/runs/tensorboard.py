@@ -50,6 +50,14 @@ class Events:
 
         self.add_summary(histogram(tag, np.asarray(values, np.float64), _bins()), step)
 
+    def add_image(self, tag: str, shape: Sequence[int], content: bytes, step: int) -> None:
+        """A picture or film as it stands in its file, of ``shape`` height, width and colours."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        height, width, colours = shape
+        image = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=content)
+        self.add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)
+
     def add_summary(self, summary: Any, step: int) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
 

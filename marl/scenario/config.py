@@ -223,9 +223,10 @@ class Scenario(RolloutConfig):
         True, description="Results hold the load of the machine (perf): CPU, memory, memory of GPUs, in percent."
     )
     imports: list[str] = Field([], description="Modules to import first, on the driver and in workers.")
-    loggers: list[str] = Field(
+    loggers: list[str | dict[str, dict[str, Any] | None]] = Field(
         [],
-        description="Loggers of your own, which get every result beside the files: registered names, or package.module:Class.",
+        description="Who gets every result: json, csv, tensorboard (files; all three unless the list names some of them), "
+        "wandb, mlflow, your own by registered name or package.module:Class; with keys as {wandb: {project: mine}}.",
     )
     load: dict[str, str] = Field(
         {},

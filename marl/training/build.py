@@ -20,7 +20,7 @@ from marl.policies.policy import Policy
 from marl.registry import load_object
 from marl.rollout.overlap import OverlapPool
 from marl.rollout.pool import InProcessPool, WorkerPool
-from marl.runs.loggers import find_logger
+from marl.runs.loggers import check_loggers
 from marl.runs.result import check_field
 from marl.runs.weights import check_loaded, load_policy
 from marl.scenario.config import Scenario
@@ -61,8 +61,7 @@ def prepare(given: Scenario | Setup) -> Setup:
         torch.set_num_threads(given.torch_threads)
         setup = resolve_run(given)
     scenario = setup.scenario
-    for name in scenario.loggers:
-        find_logger(name)
+    check_loggers(scenario.loggers)
     check_fields(scenario, list(setup.policies))
     check_memory(setup)
     if scenario.stacked:

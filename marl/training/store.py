@@ -96,7 +96,7 @@ class Store:
         make_folder(directory)
         self.claim(directory)
         self.directory = directory
-        self.files = RunFiles(directory)
+        self.files = RunFiles(directory, events=self.loggers.events)
         self.trainer.workers.opened(directory)
         self._of_another = holds_a_run(directory)
         described = describe(self.trainer.scenario)

@@ -13,7 +13,7 @@ from marl.analysis.crossplay import Effort, cross_play, decided
 from marl.analysis.participants import short_labels
 from marl.envs.games.matrix import classic
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
-from marl.play.playable import load_env_runner
+from marl.play.exported_run import open_playable
 from tests.analysis.runs import DILEMMA, RPS, checkpoint, with_fixed
 
 
@@ -69,7 +69,7 @@ def test_a_trained_policys_payoffs_are_those_of_its_chances(rps: list[Path]) -> 
 
 
 def chances_of(path: Path) -> Any:
-    runner = load_env_runner(path, frozenset())
+    runner = open_playable(path, frozenset()).runner()
     runner.begin(np.array([0]), np.array([0]))
     (policy,) = runner.policies
     from marl.policies.stochastic import StochasticPolicy

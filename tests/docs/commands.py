@@ -18,7 +18,7 @@ from marl.scenario.load import compose
 from marl.scenario.search_marks import find_marks
 from tests.docs.pages import ROOT
 
-OF_OTHERS = {"cat", "cd", "cp", "export", "head", "ls", "mkdir", "ray", "tail", "tensorboard"}
+OF_OTHERS = {"cat", "cd", "cp", "export", "head", "ls", "mkdir", "mlflow", "ray", "tail", "tensorboard", "wandb"}
 PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(\.\w+)?|.*\.\.\..*")  # FILE, RUN_A, ~/marl_results/.../best
 ENDINGS = {"&&", "||", ";", "|", ">", "&"}
 

@@ -94,9 +94,9 @@ def test_wrappers_are_kept_in_checkpoints(tmp_path):
     trainer.train()
     path = trainer.save(str(tmp_path / "checkpoint"))
     trainer.stop()
-    from marl.play.playable import load_env_runner
+    from marl.play.exported_run import open_playable
 
-    runner = load_env_runner(path, frozenset())
+    runner = open_playable(path, frozenset()).runner()
     runner.begin(np.array([0]), np.array([1]))
     assert isinstance(runner.env.sub_env(0), Doubled)
 

@@ -15,7 +15,7 @@ from marl.cli.guard import guarded
 from marl.errors import CheckpointError, DataError
 from marl.offline.manifest import read_manifest
 from marl.play.export import exported_folders, load_policy
-from marl.play.playable import load_env_runner
+from marl.play.exported_run import open_playable
 from marl.runs.checkpoint import read_part, write_checkpoint
 from marl.training.loop import run_until_stopped
 from marl.training.trainer import Trainer
@@ -163,7 +163,7 @@ def test_errors_of_a_run_that_was_not_restored_are_not_blamed_on_a_checkpoint(tm
 def test_players_refuse_a_run_without_its_scenario(forged: Path) -> None:
     change(forged / "checkpoint", "run", lambda tree: tree.pop("scenario"))
     with pytest.raises(CheckpointError, match=r"run\.json is damaged: it has no scenario"):
-        load_env_runner(forged / "checkpoint", frozenset())
+        open_playable(forged / "checkpoint", frozenset()).runner()
 
 
 def nested(levels: int) -> Any:
