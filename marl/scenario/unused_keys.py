@@ -41,6 +41,9 @@ def check_policy_keys(
         kind = kinds[specs[name].kind]
         _check(role.model, "model.", name, role, kind)
         _check(role.config, "", name, role, kind)
+        exploration = specs[name].exploration
+        if exploration is not None:
+            _check(exploration, "exploration_config.", name, role, kind)
 
 
 def check_run_keys(
