@@ -25,6 +25,8 @@ def compare_distributions(
     support, played = online.support, t.actions[k][:, 0]
     best = best_legal(online.means(choosing[k][:, 0]), t.next.legal[k][:, 0])
     later = _of(minibatch.valuing[k][:, 0], best).softmax(-1)
+    # Behind an end all returns are the reward itself. Chances of what is there would add up to 1, but not to the last digit.
+    later = torch.where(minibatch.discount.unsqueeze(1) == 0, 1 / len(support), later)
     target = projected(later, moved_atoms(t.rewards, support, minibatch.discount), support)
     predicted = _of(scores[k][:, 0], played)
     loss, slope = distribution_loss(predicted, target, t.weights)
