@@ -18,8 +18,10 @@ from marl.errors import ConfigError, did_you_mean
 from marl.scenario.joyrl_keys import (
     ALGORITHMS,
     BUFFERS,
+    DRAWING,
     EPSILON,
     IDLE,
+    NOISY,
     RENAMED_ALGO,
     RENAMED_GENERAL,
     REPLAYED,
@@ -209,7 +211,7 @@ class _Reader:
             layers = [layers]
         sizes: list[Any] = []
         activations: set[str] = set()
-        for layer in layers:
+        for layer in self._quiet_layers(key, layers):
             self._check_linear(key, layer)
             size = layer.get("layer_dim", layer.get("layer_size"))
             if isinstance(size, list) and size:
@@ -220,6 +222,22 @@ class _Reader:
         if len(activations) != 1:
             raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers")
         return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
+
+    def _quiet_layers(self, key: str, layers: list[Any]) -> list[Any]:
+        """Noisy layers as linear ones: here it is a matter of the algorithm that all of them are noisy, with one deviation."""
+        algo, found, deviations = self.made.scenario["algo"], [], []
+        for layer in layers:
+            if isinstance(layer, dict) and layer.get("layer_type") == "noisy_linear":
+                deviations.append(layer.get("std_init", 0.4))  # JoyRL's default
+                layer = {**layer, "layer_type": "linear"}
+            found.append(layer)
+        if deviations and algo["name"] not in NOISY:
+            raise self._refused(f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones")
+        if any(deviation != deviations[0] for deviation in deviations):
+            raise self._refused(f"algo_cfg.{key}", deviations, "one std_init for all layers")
+        if deviations:
+            algo["sigma0"] = deviations[0]
+        return found
 
     def _check_linear(self, key: str, layer: Any) -> None:
         kind = None
@@ -240,8 +258,9 @@ class _Reader:
         if not given:
             return
         epsilon = {**EPSILON, **given}
+        name = self.made.scenario["algo"]["name"]
         self.made.scenario["exploration_config"] = {
-            "type": "EpsilonGreedy",
+            "type": DRAWING.get(name, "EpsilonGreedy"),
             "initial_epsilon": epsilon["epsilon_start"],
             "final_epsilon": epsilon["epsilon_end"],
             "epsilon_decay": epsilon["epsilon_decay"],
