@@ -232,7 +232,9 @@ class _Reader:
                 layer = {**layer, "layer_type": "linear"}
             found.append(layer)
         if deviations and algo["name"] not in NOISY:
-            raise self._refused(f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones")
+            raise self._refused(
+                f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones"
+            )
         if any(deviation != deviations[0] for deviation in deviations):
             raise self._refused(f"algo_cfg.{key}", deviations, "one std_init for all layers")
         if deviations:

@@ -26,7 +26,15 @@ ALGORITHMS: dict[str, tuple[str, Keys]] = {
     "td3": ("td3", {}),
     "sac": ("sac", {}),
 }
-REPLAYED = ("dqn", "noisy_dqn", "rainbow", "softq", "ddpg", "td3", "sac")  # JoyRL makes one update per env step once there is a batch
+REPLAYED = (
+    "dqn",
+    "noisy_dqn",
+    "rainbow",
+    "softq",
+    "ddpg",
+    "td3",
+    "sac",
+)  # JoyRL makes one update per env step once there is a batch
 # Under another name or place, with the same value.
 RENAMED_GENERAL = {"device": "device", "max_step": "horizon", "n_learners": "num_learners"}
 RENAMED_ALGO = {

@@ -52,7 +52,9 @@ def test_the_soft_value_of_a_team_that_adds_up_is_that_of_its_joint_actions() ->
 
 
 def test_a_monotonic_mixer_refuses_soft_values_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match="temperature: 0.5 needs mixer: none or sum.*soft value of a team is known where"):
+    with pytest.raises(
+        ConfigError, match="temperature: 0.5 needs mixer: none or sum.*soft value of a team is known where"
+    ):
         small_run("qmix", temperature=0.5)
 
 

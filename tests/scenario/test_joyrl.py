@@ -157,7 +157,9 @@ def test_noisy_layers_and_the_temperature_of_softq_are_keys_of_the_algorithm() -
         "type": "SoftQ", "initial_epsilon": 0.95, "final_epsilon": 0.1, "epsilon_decay": 500,
     }  # fmt: skip
     compose(soft)
-    rainbow = read({"algo_name": "RainbowDQN"}, {"Vmin": 0.0, "Vmax": 200.0, "n_step": 1, "n_atoms": 21}).scenario["algo"]
+    rainbow = read({"algo_name": "RainbowDQN"}, {"Vmin": 0.0, "Vmax": 200.0, "n_step": 1, "n_atoms": 21}).scenario[
+        "algo"
+    ]
     assert (rainbow["v_min"], rainbow["v_max"], rainbow["n_step"], rainbow["num_atoms"]) == (0.0, 200.0, 1, 21)
     with pytest.raises(ConfigError, match="temperature"):
         compose(read({"algo_name": "PPO"}, {"alpha": 0.4}).scenario)
