@@ -29,6 +29,7 @@ from marl.scenario.joyrl_keys import (
     WATCHING,
     Keys,
 )
+from marl.scenario.joyrl_layers import read_layers
 from marl.scenario.rllib_keys import OLD_KEYS
 
 
@@ -207,50 +208,16 @@ class _Reader:
         self.made.scenario["model"] = model
 
     def _layers(self, key: str, layers: Any) -> Keys:
-        if not isinstance(layers, list):
-            layers = [layers]
-        sizes: list[Any] = []
-        activations: set[str] = set()
-        for layer in self._quiet_layers(key, layers):
-            self._check_linear(key, layer)
-            size = layer.get("layer_dim", layer.get("layer_size"))
-            if isinstance(size, list) and size:
-                size = size[-1]  # JoyRL writes a size as a list: layer_dim: [256]
-            sizes.append(size)
-            activation = str(layer.get("activation", "relu"))
-            activations.add(activation.lower())
-        if len(activations) != 1:
-            raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers")
-        return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
-
-    def _quiet_layers(self, key: str, layers: list[Any]) -> list[Any]:
-        """Noisy layers as linear ones: here it is a matter of the algorithm that all of them are noisy, with one deviation."""
-        algo, found, deviations = self.made.scenario["algo"], [], []
-        for layer in layers:
-            if isinstance(layer, dict) and layer.get("layer_type") == "noisy_linear":
-                deviations.append(layer.get("std_init", 0.4))  # JoyRL's default
-                layer = {**layer, "layer_type": "linear"}
-            found.append(layer)
-        if deviations and algo["name"] not in NOISY:
-            raise self._refused(
-                f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones"
-            )
-        if any(deviation != deviations[0] for deviation in deviations):
-            raise self._refused(f"algo_cfg.{key}", deviations, "one std_init for all layers")
-        if deviations:
-            algo["sigma0"] = deviations[0]
-        return found
-
-    def _check_linear(self, key: str, layer: Any) -> None:
-        kind = None
-        if isinstance(layer, dict):
-            kind = layer.get("layer_type", "linear")
-        if kind != "linear":
-            raise self._refused(
-                f"algo_cfg.{key}",
-                layer,
-                "linear layers; for images write a scenario with model: {conv_filters: [[16, 4, 2], ...]}",
-            )
+        found = read_layers(f"algo_cfg.{key}", layers, self._refused)
+        if found.sigma0 is not None:
+            # Here it is a matter of the algorithm that all layers are noisy.
+            algo = self.made.scenario["algo"]
+            if algo["name"] not in NOISY:
+                raise self._refused(
+                    f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones"
+                )
+            algo["sigma0"] = found.sigma0
+        return found.model
 
     def _exploration(self) -> None:
         given: Keys = {}

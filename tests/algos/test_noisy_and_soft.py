@@ -53,7 +53,7 @@ def test_the_soft_value_of_a_team_that_adds_up_is_that_of_its_joint_actions() ->
 
 def test_a_monotonic_mixer_refuses_soft_values_with_the_reason() -> None:
     with pytest.raises(
-        ConfigError, match="temperature: 0.5 needs mixer: none or sum.*soft value of a team is known where"
+        ConfigError, match=r"temperature: 0.5 needs mixer: none or sum.*soft value of a team is known where"
     ):
         small_run("qmix", temperature=0.5)
 
@@ -192,7 +192,7 @@ def test_rainbow_is_all_six_and_says_which_cannot_be_taken_away() -> None:
         config: Any = trainer.learners[0].config  # type: ignore[attr-defined]
     assert (config.double_q, config.dueling, config.prioritized_replay, config.noisy) == (True, True, True, True)
     assert (config.n_step, config.num_atoms) == (3, 51)
-    with pytest.raises(ConfigError, match="rainbow has noisy True, not False. Use algo .*, or drop noisy"):
+    with pytest.raises(ConfigError, match=r"rainbow has noisy True, not False. Use algo .*, or drop noisy"):
         small_run("rainbow", noisy=False)
 
 

@@ -224,5 +224,7 @@ class Own(marl.Model):
 
 def test_a_custom_model_is_refused_because_none_of_its_layers_would_be_noisy() -> None:
     marl.register_model("own_layers", Own)
-    with pytest.raises(ConfigError, match="custom model 'own_layers' .* replaces the layers that would be noisy. Drop"):
+    with pytest.raises(
+        ConfigError, match=r"custom model 'own_layers' .* replaces the layers that would be noisy. Drop"
+    ):
         policy(ModelConfig(custom_model="own_layers"))
