@@ -115,8 +115,8 @@ class Values(OffPolicy):
 
     def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
         super().__init__(algo, task, config, hiddens)
-        actions = int(self.kind.action_space.n)  # type: ignore[attr-defined]
-        self.net = mlp(self.width, hiddens, actions + int(config.dueling))
+        self.actions = int(self.kind.action_space.n)  # type: ignore[attr-defined]
+        self.net = mlp(self.width, hiddens, self.actions + int(config.dueling))
         state = task.state_size or self.agents * self.kind.obs_width
         self.mixer = Mixer(self.agents, state, config.mixing_embed_dim) if config.mixer == "monotonic" else nn.Module()
         self.target_net, self.target_mixer = deepcopy(self.net), deepcopy(self.mixer)
@@ -261,3 +261,85 @@ class Soft(Deterministic):
         self.step(self.log_alpha.exp() * (entropy + self.moves), self.alpha_adam, [self.log_alpha])
         self.follow(self.target_critics, self.critics)
         self.finish(rows, error.mean(1))
+
+
+class NoisyLinear(nn.Linear):
+    """Its weights are drawn anew whenever it is called."""
+
+    def __init__(self, inputs: int, outputs: int, sigma0: float) -> None:
+        super().__init__(inputs, outputs)
+        self.weight_sigma = nn.Parameter(torch.full_like(self.weight, sigma0 / inputs**0.5))
+        self.bias_sigma = nn.Parameter(torch.full_like(self.bias, sigma0 / inputs**0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        into, out = (e.sign() * e.abs().sqrt() for e in (torch.randn(self.in_features), torch.randn(self.out_features)))
+        weight = self.weight + self.weight_sigma * torch.outer(out, into)
+        return F.linear(x, weight, self.bias + self.bias_sigma * out)
+
+
+def with_noise(net: nn.Module, sigma0: float) -> nn.Module:
+    """The same layers, noisy."""
+    layers: list[nn.Module] = []
+    for layer in net.children():
+        layers.append(
+            NoisyLinear(layer.in_features, layer.out_features, sigma0) if isinstance(layer, nn.Linear) else layer
+        )
+    return nn.Sequential(*layers)
+
+
+class NoisyValues(Values):
+    """noisy_dqn."""
+
+    def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
+        super().__init__(algo, task, config, hiddens)
+        self.outfit(mlp(self.width, hiddens, self.actions + int(config.dueling)))
+
+    def outfit(self, net: nn.Module) -> None:
+        self.net = with_noise(net, self.config.sigma0)
+        self.target_net = deepcopy(self.net)
+        self.parameters = list(self.net.parameters())
+        self.optimiser = self.adam(self.parameters)
+
+
+class Rainbow(NoisyValues):
+    """Chances of returns by noisy layers."""
+
+    def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
+        super().__init__(algo, task, config, hiddens)
+        self.outfit(mlp(self.width, hiddens, (self.actions + int(config.dueling)) * config.num_atoms))
+        self.support = torch.linspace(config.v_min, config.v_max, config.num_atoms)
+
+    def scores(self, net: nn.Module, obs: Tensor) -> Tensor:
+        out = net(obs.flatten(0, 1)).view(len(obs), -1, self.config.num_atoms)
+        return out[:, :1] + out[:, 1:] - out[:, 1:].mean(1, keepdim=True) if self.config.dueling else out
+
+    def update(self, rows: Rows) -> None:
+        here, actions = torch.arange(len(rows["obs"])), rows["actions"].flatten()
+        log_chances = self.scores(self.net, rows["obs"])[here, actions].log_softmax(-1)
+        with torch.no_grad():
+            best = (self.scores(self.net, rows["new_obs"]).softmax(-1) * self.support).sum(-1).argmax(1)
+            later = self.scores(self.target_net, rows["new_obs"])[here, best].softmax(-1)
+            moved = torch.stack([self.target(rows, z.expand(len(here))) for z in self.support], 1)
+            moved = moved.clamp(self.config.v_min, self.config.v_max)
+            near = 1 - (moved[:, None] - self.support[:, None]).abs() / (self.support[1] - self.support[0])
+            target = (near.clamp(min=0) * later[:, None]).sum(-1)
+        each = -(target * log_chances).sum(-1)
+        self.step((rows["weights"] * each).mean(), self.optimiser, self.parameters)
+        self.finish(rows, each.detach() + torch.xlogy(target, target).sum(-1))
+        if self.updates % self.config.target_update_every == 0:
+            self.target_net.load_state_dict(self.net.state_dict())
+
+
+class SoftValues(Values):
+    """softq: a soft maximum by the slow copy."""
+
+    def update(self, rows: Rows) -> None:
+        chosen = self.values(self.net, rows["obs"]).gather(2, rows["actions"]).flatten()
+        with torch.no_grad():
+            later = self.values(self.target_net, rows["new_obs"]) / self.config.temperature
+            target = self.target(rows, self.config.temperature * later.logsumexp(2).flatten())
+        error = chosen - target
+        self.step((rows["weights"] * error.square()).mean(), self.optimiser, self.parameters)
+        self.finish(rows, error)
+        if self.updates % self.config.target_update_every == 0:
+            self.target_net.load_state_dict(self.net.state_dict())

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from bare_on_policy import ActorCritic, Evolution
-from bare_replay import Deterministic, Fictitious, Soft, Values
+from bare_replay import Deterministic, Fictitious, NoisyValues, Rainbow, Soft, SoftValues, Values
 from rich.console import Console
 from rich.table import Table
 
@@ -43,6 +43,9 @@ BARE = {
     **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "marwil", "bc"), ActorCritic),
     **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
+    "noisy_dqn": NoisyValues,
+    "rainbow": Rainbow,
+    "softq": SoftValues,
     "sac": Soft,
     "nfsp": Fictitious,
 }

@@ -125,6 +125,8 @@ class AlgoNeed(Need):
 
     @property
     def begin(self) -> str:
+        if self.when:
+            return f"{_values(self.when)} needs, of algorithms that have these keys,"
         return "Needs, of algorithms that have these keys,"
 
 
@@ -177,8 +179,8 @@ def needs(*any_of: Condition, when: tuple[Any, ...] = (), why: str = "") -> Need
     return Need(any_of, when, why)
 
 
-def algo_needs(condition: Condition, why: str) -> AlgoNeed:
-    return AlgoNeed((condition,), why=why)
+def algo_needs(condition: Condition, why: str, when: tuple[Any, ...] = ()) -> AlgoNeed:
+    return AlgoNeed((condition,), when, why)
 
 
 def only_for(*acts: str, why: str) -> PolicyNeed:

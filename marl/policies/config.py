@@ -20,7 +20,7 @@ RECURRENT = (one_of("use_lstm", True), one_of("use_gru", True))
 MEMORY = declare(needs(*RECURRENT, given("custom_model")))
 """A custom model may remember as well."""
 VISION = declare(needs(none_of("conv_filters", []), why="without layers there is no vision net"))
-EPSILON = declare(needs(one_of("type", "EpsilonGreedy")))
+EPSILON = declare(needs(one_of("type", "EpsilonGreedy", "SoftQ")))
 EPSILON_PER_WORKER = declare(needs(one_of("type", "PerWorkerEpsilonGreedy")))
 NOISE = declare(needs(one_of("type", "GaussianNoise", "OrnsteinUhlenbeckNoise")))
 DRIFT = declare(needs(one_of("type", "OrnsteinUhlenbeckNoise")))
@@ -190,16 +190,23 @@ class ExplorationConfig(Config):
         "GaussianNoise",
         "OrnsteinUhlenbeckNoise",
         "ParameterNoise",
+        "SoftQ",
+        "NoisyLayers",
     ] = Field(
-        description="EpsilonGreedy, PerWorkerEpsilonGreedy or ParameterNoise for action values; StochasticSampling or "
+        description="EpsilonGreedy, PerWorkerEpsilonGreedy, SoftQ (actions are drawn by their values), NoisyLayers (of noisy "
+        "algorithms; nothing else is random) or ParameterNoise for action values; StochasticSampling or "
         "GaussianNoise for stochastic policies; for deterministic ones ParameterNoise, or GaussianNoise or "
-        "OrnsteinUhlenbeckNoise where they have coordinates, else StochasticSampling."
+        "OrnsteinUhlenbeckNoise where they have coordinates, else StochasticSampling.",
+        json_schema_extra=declare(
+            algo_needs(one_of("noisy", True), why="without noisy layers nothing would explore", when=("NoisyLayers",)),
+            algo_needs(none_of("noisy", True), why="noisy layers learn their own noise", when=("ParameterNoise",)),
+        ),
     )
     initial_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Chance of a random action at the start. Default 1.0.", json_schema_extra=EPSILON
+        None, description="Chance of a random action at the start. Default 1.0; SoftQ: 0.", json_schema_extra=EPSILON
     )
     final_epsilon: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Chance of a random action at the end. Default 0.02.", json_schema_extra=EPSILON
+        None, description="Chance of a random action at the end. Default 0.02; SoftQ: 0.", json_schema_extra=EPSILON
     )
     epsilon_timesteps: NonNegativeInt | None = Field(
         None,
@@ -224,10 +231,18 @@ class ExplorationConfig(Config):
         description="Worker i of N has epsilon_base ** (1 + epsilon_alpha * i / (N - 1)). Default 7.",
         json_schema_extra=EPSILON_PER_WORKER,
     )
+    temperature: PositiveFloat | None = Field(
+        None,
+        description="Actions are drawn with chances proportional to exp(Q / temperature). Default: the algorithm's "
+        "temperature, 1 where that is 0.",
+        json_schema_extra=declare(needs(one_of("type", "SoftQ"))),
+    )
     random_timesteps: NonNegativeInt | None = Field(
         None,
         description="Env steps of uniformly random actions first. Default 0.",
-        json_schema_extra=declare(needs(none_of("type", "EpsilonGreedy", "PerWorkerEpsilonGreedy"))),
+        json_schema_extra=declare(
+            needs(none_of("type", "EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "NoisyLayers"))
+        ),
     )
     initial_scale: NonNegativeFloat | None = Field(
         None,

@@ -23,6 +23,8 @@ class Exploration(nn.Module):
 
     value: torch.Tensor
     uniform: torch.Tensor
+    temperature: float = 0.0
+    """Actions are drawn by their values, ``exp(Q / temperature)``; 0: the best one is taken."""
 
     def __init__(self, initial: float, final: float, timesteps: int, random_timesteps: int = 0) -> None:
         super().__init__()
@@ -169,16 +171,59 @@ def rows_by_lot(
         yield float(lot), np.flatnonzero(lots == lot)
 
 
-def epsilon_greedy(config: ExplorationConfig) -> Exploration:
-    """Chance of a random action."""
-    if config.type == "ParameterNoise":
-        return parameter_noise(config)
-    if config.type == "PerWorkerEpsilonGreedy":
-        return PerWorkerEpsilon(_given(config.epsilon_base, 0.4), _given(config.epsilon_alpha, 7.0))
-    initial, final = _given(config.initial_epsilon, 1.0), _given(config.final_epsilon, 0.02)
+def over_values(config: ExplorationConfig, temperature: float) -> Exploration:
+    """How actions are chosen by their values; ``temperature`` is that of the algorithm, 0 if it has none."""
+    return OVER_VALUES[config.type](config, temperature)
+
+
+def _epsilon_greedy(config: ExplorationConfig, _: float) -> Exploration:
+    return _epsilon(config, 1.0, 0.02)
+
+
+def _per_worker(config: ExplorationConfig, _: float) -> Exploration:
+    return PerWorkerEpsilon(_given(config.epsilon_base, 0.4), _given(config.epsilon_alpha, 7.0))
+
+
+def _drawn_by_values(config: ExplorationConfig, temperature: float) -> Exploration:
+    found = _epsilon(config, 0.0, 0.0)
+    found.temperature = _given(config.temperature, temperature or 1.0)
+    return found
+
+
+def _noise_on_weights(config: ExplorationConfig, _: float) -> Exploration:
+    return parameter_noise(config)
+
+
+def _noisy_layers(config: ExplorationConfig, _: float) -> Exploration:
+    """The layers explore by themselves: no action is random besides."""
+    del config
+    return Exploration(0.0, 0.0, 0)
+
+
+OVER_VALUES: dict[str, Callable[[ExplorationConfig, float], Exploration]] = {
+    "EpsilonGreedy": _epsilon_greedy,
+    "PerWorkerEpsilonGreedy": _per_worker,
+    "SoftQ": _drawn_by_values,
+    "NoisyLayers": _noisy_layers,
+    "ParameterNoise": _noise_on_weights,
+}
+"""By the names of ``exploration_config.type`` that fit action values."""
+
+
+def _epsilon(config: ExplorationConfig, initial: float, final: float) -> Exploration:
+    """A chance of random actions that falls, linearly or exponentially, from and to these where the scenario says nothing."""
+    initial, final = _given(config.initial_epsilon, initial), _given(config.final_epsilon, final)
     if config.epsilon_decay is not None:
         return ExponentialEpsilon(initial, final, config.epsilon_decay)
     return Exploration(initial, final, _given(config.epsilon_timesteps, 10_000))
+
+
+def boltzmann(values: Floats, temperature: float) -> Floats:
+    """Chances ``exp(Q / temperature)``, made to add up to 1, of the actions of each row ``[N, actions]``."""
+    # The highest value is taken off first: exp of a large number is infinite.
+    weights = np.exp((values - values.max(axis=1, keepdims=True)) / np.float32(temperature))
+    found: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return found
 
 
 def sampling(config: ExplorationConfig) -> Exploration:

@@ -20,8 +20,8 @@ FLOAT = 4  # bytes
 def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     """Weights of the layers ``fcnet_hiddens``, ``post_fcnet_hiddens`` and the memory, of one network.
 
-    A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, a memory of ``c`` cells behind ``n`` numbers
-    ``gates * c * (n + c + 2)``, with 4 gates of an LSTM and 3 of a GRU. Vision nets and custom models are not counted.
+    A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, twice as many if it is noisy, a memory of ``c`` cells behind ``n``
+    numbers ``gates * c * (n + c + 2)``, with 4 gates of an LSTM and 3 of a GRU. Vision nets and custom models are not counted.
     """
     if spec.scripted is not None or spec.acts == TABLE or spec.model.custom_model is not None:
         return 0
@@ -33,13 +33,16 @@ def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     total = 0
     for before, after in pairwise(widths):
         total += (before + 1) * after
-    last = widths[-1]
+    last, remembering = widths[-1], 0
     if model.recurrent:
         gates, cells = (Lstm if model.use_lstm else Gru).GATES, model.lstm_cell_size
-        total += gates * cells * (last + cells + 2)
+        remembering = gates * cells * (last + cells + 2)
         last = cells
     outputs = kind.columns.options + 2 * len(kind.columns.numbers)
-    return total + (last + 1) * outputs
+    total += (last + 1) * outputs
+    if spec.options.get("noisy"):  # a deviation beside every weight
+        total *= 2
+    return total + remembering
 
 
 def _inputs(kind: AgentType) -> int:

@@ -1,4 +1,5 @@
-"""Greedy over learned action values, with an epsilon of random play.
+"""Plays by learned action values: the best one, and while it explores others, by an epsilon, by their values, or because its
+layers are noisy (noisy.py).
 
 With ``num_atoms`` above 1 the network gives, for every action, how likely each of so many returns is (C51, Bellemare et al.,
 2017). The returns, from ``v_min`` to ``v_max``, are the policy's ``support``; an action's value is the mean.
@@ -7,6 +8,8 @@ With ``num_atoms`` above 1 the network gives, for every action, how likely each 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeAlias
 
@@ -16,14 +19,15 @@ from gymnasium import spaces
 from torch import Tensor
 
 from marl.data.plain_rows import PlainRows
-from marl.data.task import AgentType, Bools, Floats
+from marl.data.task import AgentType, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
-from marl.policies.exploration import ParameterNoise, epsilon_greedy, rows_by_lot
+from marl.policies.exploration import ParameterNoise, boltzmann, over_values, rows_by_lot
 from marl.policies.mlp import MLP, Tape, first_rows
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
+from marl.policies.noisy import NoisyMLP, make_noisy, noise_for_all, noise_for_each, noise_of_outcomes
 from marl.policies.policy import Decision, Inputs, Insight
 
 NetworkInputs: TypeAlias = tuple[Tensor, ...]
@@ -47,7 +51,17 @@ class ValuePolicy(NetworkPolicy):
         self.num_atoms = int(spec.options.get("num_atoms", 1))
         outputs = (self.num_actions + int(self.dueling)) * self.num_atoms
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id))
-        self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
+        self.noisy_layers: tuple[NoisyMLP, ...] = ()
+        if spec.options.get("noisy"):
+            self.noisy_layers = make_noisy(self.model, float(spec.options["sigma0"]))
+            if not self.noisy_layers:
+                raise ConfigError(
+                    f"noisy is true, but custom model {spec.model.custom_model!r} of agents {kind.agents[0]!r}, ... replaces "
+                    "the layers that would be noisy. Drop custom_model, or use dqn with noisy: false."
+                )
+        self.exploration = over_values(
+            spec.exploration or ExplorationConfig(type="EpsilonGreedy"), float(spec.options.get("temperature", 0.0))
+        )
         if isinstance(self.exploration, ParameterNoise):
             self.use_noisy_weights()
         if self.num_atoms > 1:
@@ -61,39 +75,82 @@ class ValuePolicy(NetworkPolicy):
                 )
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
-        model = self.model
-        noise = self.exploration
         with torch.inference_mode():
-            if explore and isinstance(noise, ParameterNoise):
-                out, memory = self._noisy_outputs(noise, inputs, carry, rng)
-            else:
-                out, memory = self._outputs(inputs, carry)
+            out, memory = self._outputs_to_play(inputs, carry, rng, explore)
             values = self._values(out).cpu().numpy()
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
-        actions = values.argmax(axis=1)
+        if explore and self.exploration.temperature:
+            actions, logp = self._drawn(values, inputs.legal, rng)
+        else:
+            actions, logp = self._best(values, inputs.legal, rng, explore), np.zeros(len(values), np.float32)
+        if memory is not None:
+            taken = torch.from_numpy(actions).to(memory.device)
+            carry = self.model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
+        return Decision(actions, logp, carry)
+
+    def _best(self, values: Floats, legal: Bools, rng: np.random.Generator, explore: bool) -> Ints:
+        """The best actions, and with the chance epsilon others."""
+        actions: Ints = values.argmax(axis=1)
         epsilon = self.exploration.chance_of_random() if explore else 0.0
         if epsilon > 0.0:
             random = rng.random(len(actions), np.float32) < epsilon
-            actions = np.where(random, race(self._choices(inputs.legal, len(actions)), rng), actions)
-        if memory is not None:
-            taken = torch.from_numpy(actions).to(memory.device)
-            carry = model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
-        return Decision(actions, np.zeros(len(actions), np.float32), carry)
+            actions = np.where(random, race(self._choices(legal, len(actions)), rng), actions)
+        return actions
+
+    def _drawn(self, values: Floats, legal: Bools, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        """Actions drawn by their values, and how likely they were."""
+        chances = self._mixed_chances(values, legal)
+        actions = race(chances, rng)
+        logp: Floats = np.log(chances[np.arange(len(actions)), actions])
+        return actions, logp
+
+    def chances(self, values: Floats, legal: Bools, *, explore: bool) -> Floats | None:
+        """Of the actions ``[N, num_actions]`` by their values; None where noise on weights decides: none can be told."""
+        noisy = bool(self.noisy_layers) or isinstance(self.exploration, ParameterNoise)
+        if explore and noisy:
+            return None
+        best = np.where(self._choices(legal, len(values)) > 0, values, np.float32(ILLEGAL))
+        if explore:
+            return self._mixed_chances(best, legal)
+        return self._one_hot(best)
+
+    def _mixed_chances(self, values: Floats, legal: Bools) -> Floats:
+        """Of exploring play; ``values`` of illegal actions are very low."""
+        epsilon = np.float32(self.exploration.chance_of_random())
+        allowed = self._choices(legal, len(values))
+        even = allowed / allowed.sum(axis=1, keepdims=True)
+        temperature = self.exploration.temperature
+        by_values = boltzmann(values, temperature) if temperature else self._one_hot(values)
+        mixed: Floats = epsilon * even + (1 - epsilon) * by_values
+        return mixed
+
+    def _one_hot(self, values: Floats) -> Floats:
+        """Certain of the highest value."""
+        found: Floats = np.eye(self.num_actions, dtype=np.float32)[values.argmax(axis=1)]
+        return found
 
     def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
         """Action values without noise on weights; chances only where it explores, as greedy play takes the highest value."""
         with torch.inference_mode():
             values = self._values(self.outputs(inputs, carry)).cpu().numpy()
-        allowed = self._choices(inputs.legal, len(values))
-        best = np.where(allowed > 0, values, np.float32(ILLEGAL))
-        # With noise on weights the episode's perturbed network plays: no chance of an action can be told.
+        best = np.where(self._choices(inputs.legal, len(values)) > 0, values, np.float32(ILLEGAL))
         chances: Floats | None = None
-        if explore and not isinstance(self.exploration, ParameterNoise):
-            epsilon = np.float32(self.exploration.chance_of_random())
-            even = allowed / allowed.sum(axis=1, keepdims=True)
-            chances = epsilon * even + (1 - epsilon) * np.eye(self.num_actions, dtype=np.float32)[best.argmax(axis=1)]
+        if explore:
+            chances = self.chances(values, inputs.legal, explore=True)
         return Insight(chances, q_values=values, value=best.max(axis=1))
+
+    def _outputs_to_play(
+        self, inputs: Inputs, carry: Floats, rng: np.random.Generator, explore: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """What the network gives, with noise on its weights where it explores by that."""
+        noise = self.exploration
+        if explore and isinstance(noise, ParameterNoise):
+            return self._noisy_outputs(noise, inputs, carry, rng)
+        if explore and self.noisy_layers:
+            with noise_for_each(self.noisy_layers, rng, len(inputs)):
+                return self._outputs(inputs, carry)
+        return self._outputs(inputs, carry)
 
     def _outputs(self, inputs: Inputs, carry: Floats) -> tuple[Tensor, Tensor | None]:
         """What the network gives, and its memory afterwards if it has one."""
@@ -177,8 +234,16 @@ class ValuePolicy(NetworkPolicy):
         """Scores of all rows without gradient, and what ``pull`` needs to go back through the first ``taped`` of them.
 
         Scores are action values ``[N, num_actions]``, or with atoms ``[N, num_actions, num_atoms]``, whose softmax says how
-        likely each return is.
+        likely each return is. Rows behind those that are taped are outcomes: noisy layers have other noise for them.
         """
+        if not self.noisy_layers or not 0 < taped < len(inputs[0]):
+            return self._run(inputs, taped)
+        with noise_of_outcomes(self.noisy_layers):
+            later, _ = self._run(tuple(column[taped:] for column in inputs), 0)
+        now, tape = self._run(tuple(column[:taped] for column in inputs), taped)
+        return torch.cat([now, later]), tape
+
+    def _run(self, inputs: NetworkInputs, taped: int) -> tuple[Tensor, Tape | Tensor]:
         network = self.model.network
         if len(inputs) == 1:
             assert isinstance(network, MLP)
@@ -228,6 +293,14 @@ class ValuePolicy(NetworkPolicy):
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)
+
+
+@contextmanager
+def noise_drawn(policies: Iterable[ValuePolicy], rng: np.random.Generator) -> Iterator[None]:
+    """While it lasts, noisy layers of these policies have one noise for all rows; of others nothing changes."""
+    layers = [part for policy in policies for part in policy.noisy_layers]
+    with noise_for_all(layers, rng):
+        yield
 
 
 @cache

@@ -20,7 +20,7 @@ from marl.data.task import AgentType, AnySpace, Array, Bools, Floats, Ints
 from marl.errors import SpaceMismatchError, TrainingError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import race
-from marl.policies.exploration import epsilon_greedy
+from marl.policies.exploration import over_values
 from marl.policies.policy import Decision, Inputs, Insight, Policy
 
 TABLE = "table"
@@ -50,7 +50,7 @@ class ValueTable(Policy):
         self.max_states = int(spec.options.get("max_states", 100_000))
         if not spec.options.get("float_states"):
             _check_countable(kind)
-        self.exploration = epsilon_greedy(spec.exploration or ExplorationConfig(type="EpsilonGreedy"))
+        self.exploration = over_values(spec.exploration or ExplorationConfig(type="EpsilonGreedy"), temperature=0.0)
         self.register_buffer("obs", torch.zeros((0, kind.obs_width), dtype=torch.from_numpy(_no_obs(kind)).dtype))
         self.register_buffer("seat", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("values", torch.zeros((0, self.num_actions), dtype=torch.float64))

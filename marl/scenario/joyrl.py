@@ -18,8 +18,10 @@ from marl.errors import ConfigError, did_you_mean
 from marl.scenario.joyrl_keys import (
     ALGORITHMS,
     BUFFERS,
+    DRAWING,
     EPSILON,
     IDLE,
+    NOISY,
     RECIPES,
     RENAMED_ALGO,
     RENAMED_GENERAL,
@@ -28,6 +30,7 @@ from marl.scenario.joyrl_keys import (
     WATCHING,
     Keys,
 )
+from marl.scenario.joyrl_layers import read_layers
 from marl.scenario.rllib_keys import OLD_KEYS
 
 
@@ -206,32 +209,16 @@ class _Reader:
         self.made.scenario["model"] = model
 
     def _layers(self, key: str, layers: Any) -> Keys:
-        if not isinstance(layers, list):
-            layers = [layers]
-        sizes: list[Any] = []
-        activations: set[str] = set()
-        for layer in layers:
-            self._check_linear(key, layer)
-            size = layer.get("layer_dim", layer.get("layer_size"))
-            if isinstance(size, list) and size:
-                size = size[-1]  # JoyRL writes a size as a list: layer_dim: [256]
-            sizes.append(size)
-            activation = str(layer.get("activation", "relu"))
-            activations.add(activation.lower())
-        if len(activations) != 1:
-            raise self._refused(f"algo_cfg.{key}", sorted(activations), "one activation for all layers")
-        return {"fcnet_hiddens": sizes, "fcnet_activation": activations.pop()}
-
-    def _check_linear(self, key: str, layer: Any) -> None:
-        kind = None
-        if isinstance(layer, dict):
-            kind = layer.get("layer_type", "linear")
-        if kind != "linear":
-            raise self._refused(
-                f"algo_cfg.{key}",
-                layer,
-                "linear layers; for images write a scenario with model: {conv_filters: [[16, 4, 2], ...]}",
-            )
+        found = read_layers(f"algo_cfg.{key}", layers, self._refused)
+        if found.sigma0 is not None:
+            # Here it is a matter of the algorithm that all layers are noisy.
+            algo = self.made.scenario["algo"]
+            if algo["name"] not in NOISY:
+                raise self._refused(
+                    f"algo_cfg.{key}", "noisy_linear", "linear layers; NoisyDQN and RainbowDQN have noisy ones"
+                )
+            algo["sigma0"] = found.sigma0
+        return found.model
 
     def _exploration(self) -> None:
         given: Keys = {}
@@ -241,8 +228,9 @@ class _Reader:
         if not given:
             return
         epsilon = {**EPSILON, **given}
+        name = self.made.scenario["algo"]["name"]
         self.made.scenario["exploration_config"] = {
-            "type": "EpsilonGreedy",
+            "type": DRAWING.get(name, "EpsilonGreedy"),
             "initial_epsilon": epsilon["epsilon_start"],
             "final_epsilon": epsilon["epsilon_end"],
             "epsilon_decay": epsilon["epsilon_decay"],

@@ -17,6 +17,10 @@ ALGORITHMS: dict[str, tuple[str, Keys]] = {
     "qlearning": ("q_learning", {}),
     "sarsa": ("sarsa", {}),
     "montecarlo": ("monte_carlo", {}),
+    "noisydqn": ("noisy_dqn", VALUES),
+    "rainbowdqn": ("rainbow", {}),
+    "rainbow": ("rainbow", {}),
+    "softq": ("softq", {}),
     "reinforce": ("pg", {}),
     "a2c": ("a2c", {}),
     "a3c": ("a3c", {}),
@@ -31,7 +35,15 @@ HIERARCHY = (
 )
 RECIPES = {"hierarchicaldqn": HIERARCHY, "hdqn": HIERARCHY}
 """Algorithms that are no single name here, with what to do."""
-REPLAYED = ("dqn", "ddpg", "td3", "sac")  # JoyRL makes one update per env step once there is a batch
+REPLAYED = (
+    "dqn",
+    "noisy_dqn",
+    "rainbow",
+    "softq",
+    "ddpg",
+    "td3",
+    "sac",
+)  # JoyRL makes one update per env step once there is a batch
 # Under another name or place, with the same value.
 RENAMED_GENERAL = {"device": "device", "max_step": "horizon", "n_learners": "num_learners"}
 RENAMED_ALGO = {
@@ -54,6 +66,10 @@ RENAMED_ALGO = {
     "n_atoms": "num_atoms",
     "v_min": "v_min",
     "v_max": "v_max",
+    "Vmin": "v_min",
+    "Vmax": "v_max",
+    "n_step": "n_step",
+    "alpha": "temperature",  # of SoftQ; others do not have it, and say so
 }
 # They change nothing here; each is named with the reason.
 IDLE = {
@@ -64,5 +80,7 @@ IDLE = {
     "ignore_params": "nothing else is taken from this section",
 }
 BUFFERS = {"REPLAY_QUE": {}, "REPLAY": {}, "ONPOLICY_QUE": {}, "PER_QUE": {"prioritized_replay": True}}
+NOISY = ("noisy_dqn", "rainbow")
+DRAWING = {"softq": "SoftQ"}  # whose actions are drawn by their values where they are not random
 EPSILON = {"epsilon_start": 0.95, "epsilon_end": 0.01, "epsilon_decay": 500}  # JoyRL's defaults
 WATCHING: dict[str, Keys] = {"None": {}, "human": {"render_env": True}, "rgb_array": {"record_env": True}}

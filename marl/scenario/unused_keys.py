@@ -44,6 +44,9 @@ def check_policy_keys(
             _refuse_model(role.model, name, role)
         _check(role.model, "model.", name, role, kind)
         _check(role.config, "", name, role, kind)
+        exploration = specs[name].exploration
+        if exploration is not None:
+            _check(exploration, "exploration_config.", name, role, kind)
 
 
 def _refuse_model(model: ModelConfig, name: PolicyID, role: Role) -> None:

@@ -78,7 +78,7 @@ def _probabilities(policy: Policy, request: Request) -> list[Any]:
     elif isinstance(policy, ValueTable):
         found = policy.chances(request.inputs, explore=request.explore).tolist()
     elif isinstance(policy, ValuePolicy):
-        found = _greedy_chances(policy, request)
+        found = _chances_by_values(policy, request) or found
     elif isinstance(policy, StochasticPolicy | NfspPolicy):
         chances = policy.action_distribution(_columns(policy, request))  # type: ignore[arg-type]
         found = _by_option(chances) or found
@@ -99,15 +99,12 @@ def _by_option(chances: Chances) -> list[Any]:
     return [list(row) for row in zip(*parts, strict=True)]
 
 
-def _greedy_chances(policy: ValuePolicy, request: Request) -> list[Any]:
+def _chances_by_values(policy: ValuePolicy, request: Request) -> list[Any]:
+    """Nothing where noise on weights explores, of which no chances can be told."""
     values = policy.q_values(_columns(policy, request)).cpu().numpy()
-    legal = request.inputs.legal
-    if not legal.shape[1]:
-        legal = np.ones(values.shape, bool)
-    best = np.where(legal, values, -np.inf).argmax(axis=1)
-    epsilon = policy.exploration.chance_of_random() if request.explore else 0.0
-    chances = epsilon * legal / legal.sum(axis=1, keepdims=True)
-    chances[np.arange(len(best)), best] += 1.0 - epsilon
+    chances = policy.chances(values, request.inputs.legal, explore=request.explore)
+    if chances is None:
+        return []
     found: list[Any] = chances.tolist()
     return found
 

@@ -96,6 +96,8 @@ def check_readable(setup: Setup, policies: Mapping[PolicyID, Policy]) -> QmixCon
     remembers = any(policy.carry_size for policy in policies.values())
     if remembers or scenario.env_config.get("hide_branch"):
         raise ConfigError("the policies of this run remember, so that a state has no values of its own.")
+    if config.temperature:
+        raise ConfigError("this run learns soft values, which cannot be held against the game's own.")
     if config.reward_scale != 1.0 or config.reward_shift:
         raise ConfigError(
             "this run learns from scaled or shifted rewards, which cannot be held against the game's own."

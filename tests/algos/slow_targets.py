@@ -94,26 +94,46 @@ class ActionValues:
             self.before[t, e, a], self.after[t, e, a] = here[0].numpy(), there[0].numpy()
 
 
-def next_value(online: ActionValues, target: ActionValues, batch: MultiAgentBatch, cell: Cell, double: bool) -> float:
+def next_value(
+    online: ActionValues, target: ActionValues, batch: MultiAgentBatch, cell: Cell, double: bool, temperature: float
+) -> float:
     t, e, a = cell
-    choosing = (online if double else target).after[cell]
-    return float(target.after[cell][best(choosing, batch.new_legal[0][t, e, a])])
+    choosing, legal = (online if double else target).after[cell], batch.new_legal[0][t, e, a]
+    if temperature:
+        return soft(choosing, target.after[cell], legal, temperature)
+    return float(target.after[cell][best(choosing, legal)])
 
 
-def single_errors(online: ActionValues, target: ActionValues, batch: MultiAgentBatch, double: bool) -> list[float]:
-    """dqn: each agent by itself."""
+def soft(choosing: Any, valuing: Any, legal: Any, temperature: float) -> float:
+    """What drawing by ``exp(choosing / temperature)`` is worth, and the temperature times the entropy of it."""
+    allowed = [int(u) for u in (range(len(choosing)) if not len(legal) else np.flatnonzero(legal))]
+    highest = max(float(choosing[u]) for u in allowed)
+    odds = {u: math.exp((float(choosing[u]) - highest) / temperature) for u in allowed}
+    value = 0.0
+    for u, odd in odds.items():
+        chance = odd / sum(odds.values())
+        if chance > 0:
+            value += chance * (float(valuing[u]) - temperature * math.log(chance))
+    return value
+
+
+def single_errors(
+    online: ActionValues, target: ActionValues, batch: MultiAgentBatch, double: bool, temperature: float = 0.0
+) -> list[float]:
+    """dqn and softq: each agent by itself."""
     errors = []
     for cell in cells(batch):
         t, e, a = cell
-        later = 0.0 if batch.terminateds[cell] else next_value(online, target, batch, cell, double)
+        later = 0.0 if batch.terminateds[cell] else next_value(online, target, batch, cell, double, temperature)
         chosen = float(online.before[cell][int(batch.actions[0][t, e, a])])
         errors.append(abs(chosen - (float(batch.rewards[cell]) + GAMMA * later)))
     return errors
 
 
 def team_errors(
-    online: ActionValues, target: ActionValues, batch: MultiAgentBatch, double: bool, mixers: tuple[Any, Any]
-) -> list[float]:
+    online: ActionValues, target: ActionValues, batch: MultiAgentBatch, double: bool, mixers: tuple[Any, Any],
+    temperature: float = 0.0,
+) -> list[float]:  # fmt: skip
     """vdn and qmix: who is absent counts as zero, before and after."""
     errors = []
     for t, e in np.argwhere(batch.present.any(axis=2)):
@@ -122,7 +142,7 @@ def team_errors(
             played = online.before[t, e, a][int(batch.actions[0][t, e, a])]
             chosen.append(float(played) if batch.present[t, e, a] else 0.0)
             goes_on = batch.new_present[t, e, a]
-            later.append(next_value(online, target, batch, (t, e, a), double) if goes_on else 0.0)
+            later.append(next_value(online, target, batch, (t, e, a), double, temperature) if goes_on else 0.0)
         value = mixers[1](later, state_of(batch, t, e, "new_")) if batch.new_present[t, e].any() else 0.0
         wanted = float(batch.rewards[t, e].sum()) + GAMMA * value
         errors.append(abs(mixers[0](chosen, state_of(batch, t, e, "")) - wanted))

@@ -83,7 +83,8 @@ def test_the_learners_loss_is_that_of_the_papers_loop(dueling: bool) -> None:
         rows = minibatch.rows()
         online, target = learner.values["default_policy"], learner.targets["default_policy"]
         scores, choosing, _ = learner._online(minibatch)
-        means, wanted, loss, _ = compare_distributions(minibatch, scores, choosing, online)
+        found = compare_distributions(minibatch, scores, choosing, online, "error")
+        means, wanted, loss = found.chosen, found.target, found.loss
         assert float(loss) == pytest.approx(slow_loss(rows, online, target, learner.config.gamma), rel=1e-4)
         values = online.values(torch.from_numpy(rows["obs.0"][:, 0]), torch.from_numpy(rows["agent_index.0"][:, 0]))
         chosen = values.gather(1, torch.from_numpy(rows["actions.0"])).squeeze(1)

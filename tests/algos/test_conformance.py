@@ -15,11 +15,12 @@ from marl.testing.check_learner import ENV, check_learner
 from marl.testing.sign_env import Signs, right_choice, right_coordinates
 from tests.algos.broken_learners import Careless, preset
 
-CHOICES_ONLY = {"apex", "dqn", "monte_carlo", "nfsp", "q_learning", "qmix", "sarsa", "vdn"}
+TABLES = {"monte_carlo", "q_learning", "sarsa"}
+CHOICES_ONLY = TABLES | {"apex", "dqn", "nfsp", "noisy_dqn", "qmix", "rainbow", "softq", "vdn"}
 NOT_FROM_GRIDS = {"es"}
 PLAYED_ALONE = {"monte_carlo", "sarsa"}  # no value of an action that was not played counts in their updates
 ASKED_FOR_GRIDS = ("order of the copies", "seeds", "obeys masks while learning", "agents that are absent")
-WITH_COPIES = {"apex", "apex_ddpg", "ddpg", "dqn", "maddpg", "nfsp", "qmix", "sac", "td3", "vdn"}
+WITH_COPIES = (CHOICES_ONLY - TABLES) | {"apex_ddpg", "ddpg", "maddpg", "sac", "td3"}
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -40,8 +42,10 @@ def test_a_replay_draws_by_its_alpha_and_a_new_row_like_the_most_surprising_one(
 @pytest.mark.parametrize("alpha", [0.3, 0.9])
 @pytest.mark.parametrize("algo", [a for a in ALGOS if "prioritized_replay" in ALGOS[a].family.config.model_fields])
 def test_every_learner_raises_what_it_drew_to_the_power_alpha_of_its_errors(algo: str, alpha: float) -> None:
-    keys = {"prioritized_replay": True, "prioritized_replay_alpha": alpha, "full_td_error": True, "n_step": 1}
-    with one_update(algo, train_batch_size=16, **keys) as trainer:
+    keys: dict[str, Any] = {"prioritized_replay_alpha": alpha, "full_td_error": True, "n_step": 1}
+    if ALGOS[algo].defaults.get("priorities") == "divergence":
+        keys["priorities"] = "error"
+    with one_update(algo, train_batch_size=16, prioritized_replay=True, **keys) as trainer:
         trainer.train()
         (learner,) = trainer.learners
         (replay,) = found_in(learner, Replay)

@@ -20,7 +20,7 @@ from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.tree import Tree
 from marl.gametheory.tree.value import equilibrium
 from marl.policies.build import build_policy
-from marl.policies.config import ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs, Policy
 from marl.policies.scripted import RulePolicy
@@ -45,8 +45,9 @@ def repeated() -> Tree:
     return build_tree("matrix_game", {"game": "chicken", "repetitions": 3})
 
 
-def network(tree: Tree, acts: str, seed: int = 0, **model: object) -> Policy:
-    found = build_policy(PolicySpec(acts, 0, ModelConfig(fcnet_hiddens=[16], **model), seed=seed), tree.kinds[0])
+def network(tree: Tree, acts: str, seed: int = 0, explore: ExplorationConfig | None = None, **model: object) -> Policy:
+    spec = PolicySpec(acts, 0, ModelConfig(fcnet_hiddens=[16], **model), explore, seed=seed)
+    found = build_policy(spec, tree.kinds[0])
     with torch.no_grad():
         for parameter in found.parameters():
             parameter.mul_(3.0)  # last layers start near 0: make play differ between information sets
@@ -249,6 +250,24 @@ def test_values_are_read_greedily_or_with_their_epsilon() -> None:
     assert epsilon > 0
     noisy = strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy), explore=True)
     assert noisy == pytest.approx((1 - epsilon) * greedy + epsilon / 2)
+
+
+def test_values_by_which_actions_are_drawn_are_read_with_their_chances_over_legal_actions() -> None:
+    tree = leduc()
+    policy = network(tree, "value", explore=ExplorationConfig(type="SoftQ", temperature=0.5))
+    strategy = strategy_of(tree, dict.fromkeys(tree.players, policy), explore=True)
+    for infoset in (0, 100, 500):
+        at, count = tree.sets.first_choice[infoset], tree.sets.num_actions[infoset]
+        row = {"obs": tree.sets.obs[infoset][None], "agent_index": np.array([tree.sets.player[infoset]])}
+        odds = np.exp(policy.q_values(row)[0].numpy()[tree.sets.action[at : at + count]] / 0.5)  # type: ignore[union-attr]
+        assert strategy[at : at + count] == pytest.approx(odds / odds.sum(), rel=1e-4)
+
+
+def test_values_with_noise_on_weights_are_read_greedily_and_refused_while_they_explore() -> None:
+    policy = network(kuhn(), "value", explore=ExplorationConfig(type="ParameterNoise"))
+    assert set(strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy), explore=False).tolist()) == {0.0, 1.0}
+    with pytest.raises(PolicyError, match="ValuePolicy, which can be asked for an action but not"):
+        strategy_of(kuhn(), dict.fromkeys(kuhn().players, policy), explore=True)
 
 
 def test_values_are_read_as_the_action_that_is_played() -> None:

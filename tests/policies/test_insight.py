@@ -20,6 +20,7 @@ OBS = spaces.Box(-1, 1, (3,), np.float32)
 SEEN = np.array([0.3, -0.8, 0.5], np.float32)
 ROWS = 20_000
 EPSILON = ExplorationConfig(type="EpsilonGreedy", initial_epsilon=0.4)
+SOFT = ExplorationConfig(type="SoftQ", temperature=0.8, initial_epsilon=0.2)
 SMALL = ModelConfig(fcnet_hiddens=[8])
 
 
@@ -58,6 +59,8 @@ def build(acts: Any, space: Any, masked: bool = False, **keys: Any) -> Policy:
         (build("stochastic", spaces.Discrete(4)), None, None),
         (build("stochastic", spaces.Discrete(4), masked=True), [1, 0, 1, 1], None),
         (build("value", spaces.Discrete(4), masked=True, exploration=EPSILON), [0, 1, 1, 1], None),
+        (build("value", spaces.Discrete(4), exploration=SOFT), None, None),
+        (build("value", spaces.Discrete(4), masked=True, exploration=SOFT), [0, 1, 1, 1], None),
         (build("squashed", spaces.Discrete(3)), None, None),
         (build("deterministic", spaces.Discrete(3)), None, None),
         (build("nfsp", spaces.Discrete(3), exploration=EPSILON), None, 0.05),
@@ -69,7 +72,19 @@ def build(acts: Any, space: Any, masked: bool = False, **keys: Any) -> Policy:
         ),
         (TabularPolicy(kind(spaces.Discrete(3)), [SEEN], [[0.2, 0.5, 0.3]]), None, None),
     ],
-    ids=["categorical", "masked", "epsilon", "sac", "ddpg", "best response", "average", "random", "table"],
+    ids=[
+        "categorical",
+        "masked",
+        "epsilon",
+        "soft",
+        "masked soft",
+        "sac",
+        "ddpg",
+        "best response",
+        "average",
+        "random",
+        "table",
+    ],
 )
 def test_actions_are_as_frequent_as_the_policy_says(policy: Policy, legal: Any, lot: float | None) -> None:
     given = rows(ROWS, legal, lot)
@@ -79,6 +94,22 @@ def test_actions_are_as_frequent_as_the_policy_says(policy: Policy, legal: Any, 
     shares = np.bincount(drawn.astype(int), minlength=insight.probabilities.shape[1]) / ROWS
     assert shares == pytest.approx(insight.probabilities[0], abs=0.015)
     assert np.ptp(insight.probabilities) > 0.1  # else any numbers would do
+
+
+def test_actions_drawn_by_their_values_have_these_chances_and_their_logarithms_are_recorded() -> None:
+    policy = build("value", spaces.Discrete(4), masked=True, exploration=SOFT)
+    legal = [0, 1, 1, 1]
+    insight = policy.insight(rows(1, legal), memory(policy, 1), explore=True)
+    assert insight.q_values is not None
+    assert insight.probabilities is not None
+    odds = np.exp(insight.q_values[0] / 0.8) * legal
+    expected = 0.2 / 3 * np.array(legal) + 0.8 * odds / odds.sum()
+    assert insight.probabilities[0] == pytest.approx(expected, rel=1e-4)
+    decision = policy.act(rows(50, legal), memory(policy, 50), np.random.default_rng(1), explore=True)
+    assert np.exp(decision.logp) == pytest.approx(expected[decision.actions], rel=1e-4)
+    greedy = policy.act(rows(5, legal), memory(policy, 5), np.random.default_rng(1), explore=False)
+    assert set(greedy.actions.tolist()) == {int(np.where(legal, insight.q_values[0], -np.inf).argmax())}
+    assert (greedy.logp == 0).all()
 
 
 def test_every_choice_of_an_action_has_its_own_probabilities() -> None:

@@ -16,7 +16,7 @@ from marl.errors import ConfigError, PolicyError, SpaceMismatchError
 from marl.policies.build import build_policy
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
 from marl.policies.distributions import Categorical, DiagGaussian, MultiCategorical, race
-from marl.policies.exploration import epsilon_greedy, sampling
+from marl.policies.exploration import over_values, sampling
 from marl.policies.policy import Decision, Inputs, Policy
 from marl.policies.stochastic import Chances
 from marl.rollout.config import RolloutConfig
@@ -182,7 +182,7 @@ def test_sampling_knows_its_scale_and_when_its_random_start_ends() -> None:
         noisy.anneal(timesteps)
         seen.append(noisy.now())
     assert seen == pytest.approx([1.0, 0.55, 0.1, 0.1])
-    greedy = epsilon_greedy(ExplorationConfig(type="EpsilonGreedy"))
+    greedy = over_values(ExplorationConfig(type="EpsilonGreedy"), 0.0)
     assert greedy.now() == 1.0
     greedy.anneal(5_000)
     assert greedy.now() == pytest.approx(0.51)

@@ -131,6 +131,8 @@ def test_the_longest_episode_is_the_horizon_and_minus_one_episode_is_no_end() ->
     [
         ("DQN", "dqn", "dueling", False), ("DoubleDQN", "dqn", "double_q", True), ("DuelingDQN", "dqn", "dueling", True),
         ("PER_DQN", "dqn", "prioritized_replay", True), ("CategoricalDQN", "dqn", "num_atoms", 51),
+        ("NoisyDQN", "noisy_dqn", "double_q", False), ("RainbowDQN", "rainbow", "updates_per_step", 1.0),
+        ("SoftQ", "softq", "updates_per_step", 1.0),
         ("REINFORCE", "pg", "name", "pg"), ("PPO", "ppo", "name", "ppo"), ("PPO_new", "ppo", "name", "ppo"),
         ("QLearning", "q_learning", "name", "q_learning"), ("Q-learning", "q_learning", "name", "q_learning"),
         ("Sarsa", "sarsa", "name", "sarsa"), ("MonteCarlo", "monte_carlo", "name", "monte_carlo"),
@@ -142,6 +144,28 @@ def test_algorithms_have_other_names_here(name: str, ours: str, key: str, value:
     assert algo["name"] == ours
     assert algo[key] == value
     compose({"env": "CartPole-v1", "algo": algo})  # every key is one that the algorithm has
+
+
+def test_noisy_layers_and_the_temperature_of_softq_are_keys_of_the_algorithm() -> None:
+    layer = {"layer_type": "noisy_linear", "layer_size": [64], "activation": "ReLU", "std_init": 0.3}
+    made = read({"algo_name": "NoisyDQN"}, {"value_layers": [layer, dict(layer)], "epsilon_start": 0.5}).scenario
+    assert made["algo"]["sigma0"] == 0.3
+    assert made["model"] == {"fcnet_hiddens": [64, 64], "fcnet_activation": "relu"}
+    assert made["exploration_config"]["type"] == "EpsilonGreedy"
+    assert layer["layer_type"] == "noisy_linear", "what was read stays as it is"
+    compose(made)
+    soft = read({"algo_name": "SoftQ"}, {"alpha": 0.4, "epsilon_end": 0.1}).scenario
+    assert soft["algo"]["temperature"] == 0.4
+    assert soft["exploration_config"] == {
+        "type": "SoftQ", "initial_epsilon": 0.95, "final_epsilon": 0.1, "epsilon_decay": 500,
+    }  # fmt: skip
+    compose(soft)
+    rainbow = read({"algo_name": "RainbowDQN"}, {"Vmin": 0.0, "Vmax": 200.0, "n_step": 1, "n_atoms": 21}).scenario[
+        "algo"
+    ]
+    assert (rainbow["v_min"], rainbow["v_max"], rainbow["n_step"], rainbow["num_atoms"]) == (0.0, 200.0, 1, 21)
+    with pytest.raises(ConfigError, match="temperature"):
+        compose(read({"algo_name": "PPO"}, {"alpha": 0.4}).scenario)
 
 
 def test_renamed_keys_are_keys_of_ours() -> None:
@@ -196,6 +220,9 @@ def test_watching_loading_and_keys_of_the_env(tmp_path: Path, monkeypatch: pytes
         ({}, {"value_layers": [{"layer_dim": [8], "activation": "relu"}, {"layer_dim": [8], "activation": "tanh"}]}, {},
          "one activation for all layers"),
         ({}, {"actor_layers": [{"layer_dim": 8}], "critic_layers": [{"layer_dim": 9}]}, {}, "Make them equal"),
+        ({}, {"value_layers": [{"layer_type": "noisy_linear"}]}, {}, "NoisyDQN and RainbowDQN have noisy ones"),
+        ({"algo_name": "NoisyDQN"}, {"value_layers": [{"layer_type": "noisy_linear", "std_init": x} for x in (0.1, 0.2)]}, {},
+         "[0.1, 0.2]; expected one std_init for all layers"),
         ({}, {}, {"id": None}, "a Gymnasium id such as CartPole-v1"),
         ({}, {}, {"render_mode": "ansi"}, "null, human or rgb_array"),
         ({}, {}, {"wrapper": "my.Wrapper"}, "wrappers: [package.module:Class]"),

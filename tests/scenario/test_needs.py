@@ -130,6 +130,11 @@ NEEDS: list[Row] = [
         ("num_atoms", 5, "mixer: none", VDN, {}),
         ("v_min", 0.0, "num_atoms above 1", {}, {"num_atoms": 5}),
         ("v_max", 1.0, "num_atoms above 1", {}, {"num_atoms": 5}),
+        ("priorities", "divergence", "num_atoms above 1", {"prioritized_replay": True}, {"name": "rainbow"}),
+        ("priorities", "divergence", "prioritized_replay: true", {"num_atoms": 5}, {"name": "rainbow"}),
+        ("sigma0", 0.1, "noisy: true", {}, {"name": "noisy_dqn"}),
+        ("temperature", 0.1, "mixer: none or sum", QMIX, VDN),
+        ("temperature", 0.1, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("mixing_embed_dim", 8, "mixer: monotonic", VDN, QMIX),
         ("hypernet_embed", 8, "mixer: monotonic", {}, QMIX),
     ),
@@ -150,16 +155,22 @@ NEEDS: list[Row] = [
     *(
         Row("ExplorationConfig", key, value, f"type: {right}", {"type": wrong}, {"type": right})
         for key, value, right, wrong in (
-            ("initial_epsilon", 0.5, "EpsilonGreedy", "StochasticSampling"),
-            ("final_epsilon", 0.5, "EpsilonGreedy", "PerWorkerEpsilonGreedy"),
-            ("epsilon_timesteps", 5, "EpsilonGreedy", "GaussianNoise"),
+            ("temperature", 0.5, "SoftQ", "EpsilonGreedy"),
             ("epsilon_base", 0.5, "PerWorkerEpsilonGreedy", "EpsilonGreedy"),
             ("epsilon_alpha", 2.0, "PerWorkerEpsilonGreedy", "EpsilonGreedy"),
-            ("epsilon_decay", 5, "EpsilonGreedy", "PerWorkerEpsilonGreedy"),
             ("ou_theta", 0.5, "OrnsteinUhlenbeckNoise", "GaussianNoise"),
             ("ou_sigma", 0.5, "OrnsteinUhlenbeckNoise", "GaussianNoise"),
             ("initial_stddev", 0.5, "ParameterNoise", "EpsilonGreedy"),
             ("noise_distance", 0.5, "ParameterNoise", "GaussianNoise"),
+        )
+    ),
+    *(
+        Row("ExplorationConfig", key, value, "type: EpsilonGreedy or SoftQ", {"type": wrong}, {"type": right})
+        for key, value, right, wrong in (
+            ("initial_epsilon", 0.5, "EpsilonGreedy", "StochasticSampling"),
+            ("final_epsilon", 0.5, "SoftQ", "PerWorkerEpsilonGreedy"),
+            ("epsilon_timesteps", 5, "EpsilonGreedy", "GaussianNoise"),
+            ("epsilon_decay", 5, "SoftQ", "NoisyLayers"),
         )
     ),
     *(
@@ -175,8 +186,9 @@ NEEDS: list[Row] = [
         {"type": "EpsilonGreedy", "epsilon_decay": 5}, {"type": "EpsilonGreedy"},
     ),
     Row(
-        "ExplorationConfig", "random_timesteps", 5, "type other than EpsilonGreedy or PerWorkerEpsilonGreedy",
-        {"type": "EpsilonGreedy"}, {"type": "GaussianNoise"},
+        "ExplorationConfig", "random_timesteps", 5,
+        "type other than EpsilonGreedy, PerWorkerEpsilonGreedy, SoftQ or NoisyLayers",
+        {"type": "SoftQ"}, {"type": "GaussianNoise"},
     ),
     Row("ScriptedConfig", "action", 1, "name: fixed", {"name": "random"}, {"name": "fixed"}),
     Row("PopulationConfig", "meta_solver", "uniform", SOLVED, {"kind": "self_play"}, {"kind": "psro"}),
@@ -293,6 +305,9 @@ POLICY_NEEDS: list[PolicyRow] = [
               ("ddpg", PENDULUM), ("ddpg", POLE)),
     PolicyRow("SacConfig", "target_entropy_share", 0.3, "only for choices (Discrete actions)",
               ("sac", PENDULUM), ("sac", POLE)),
+    PolicyRow("ExplorationConfig", "type", "NoisyLayers", "noisy: true", ("softq", POLE), ("rainbow", POLE)),
+    PolicyRow("ExplorationConfig", "type", "ParameterNoise", "noisy other than true", ("noisy_dqn", POLE), ("dqn", POLE)),
+    PolicyRow("ExplorationConfig", "type", "ParameterNoise", "noisy other than true", ("rainbow", POLE), ("ddpg", POLE)),
     PolicyRow("RolloutConfig", "collection", "async", "not for es", ES, PPO, {"num_workers": 1}),
     PolicyRow("RolloutConfig", "collection", "overlap", "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "rollout_fragment_length", 10, "not for es", ES, PPO),
@@ -352,6 +367,13 @@ def placed(owner: str, keys: dict[str, Any]) -> dict[str, Any]:
     return keys if owner in ("RolloutConfig", "Scenario") else {"algo": keys}
 
 
+def placed_of_policy(row: PolicyRow) -> dict[str, Any]:
+    """Flat, as most keys may stand; `type` would not tell of what."""
+    if row.owner == "ExplorationConfig":
+        return placed(row.owner, {row.key: row.value})
+    return {row.key: row.value}
+
+
 def name_of(row: Row | PolicyRow) -> str:
     return f"{row.owner}.{row.key}: {row.needs}"
 
@@ -375,7 +397,7 @@ def test_a_key_with_what_it_needs_is_taken(row: Row) -> None:
 def test_a_key_is_refused_for_policies_that_have_no_use_for_it(row: PolicyRow) -> None:
     name, env = row.wrong
     with pytest.raises(ConfigError) as refused:
-        resolve(compose({"env": env, "algo": name, row.key: row.value, **row.beside}))
+        resolve(compose({"env": env, "algo": name, **placed_of_policy(row), **row.beside}))
     told = str(refused.value)
     verb = "is" if row.needs.startswith(("only for", "not for")) else "needs"
     assert f"{row.key}: {in_yaml(row.value)} {verb} {row.needs}, but " in told
@@ -386,7 +408,7 @@ def test_a_key_is_refused_for_policies_that_have_no_use_for_it(row: PolicyRow) -
 @pytest.mark.parametrize("row", POLICY_NEEDS, ids=name_of)
 def test_the_same_key_is_taken_for_policies_that_have(row: PolicyRow) -> None:
     name, env = row.fits
-    resolve(compose({"env": env, "algo": name, row.key: row.value, **row.beside}))
+    resolve(compose({"env": env, "algo": name, **placed_of_policy(row), **row.beside}))
 
 
 @pytest.mark.parametrize(("name", "key", "value"), OF_NO_USE)

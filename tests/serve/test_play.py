@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -18,7 +19,10 @@ from marl.envs.registry import make_env
 from marl.errors import CheckpointError, ConfigError, RunLockedError
 from marl.play.write_export import export_checkpoint
 from marl.policies.mixture import Mixture
+from marl.policies.policy import Inputs
+from marl.serve.details import explain
 from marl.serve.limits import Limits
+from marl.serve.passes import Request
 from marl.serve.served import load_served
 from tests.serve.players import Driven, PostClient, Refusal, SocketClient, played_alone, server, trained
 
@@ -211,6 +215,24 @@ def test_details_are_those_of_the_policy(algo: str, tmp_path: Path) -> None:
     assert details["value"] == pytest.approx(value, abs=1e-5)
     assert details["state"] == []
     assert "details" not in quiet.answers[0]
+
+
+@pytest.mark.parametrize(("algo", "told"), [("softq", True), ("noisy_dqn", False)])
+def test_chances_of_exploring_values_are_told_where_there_are_any(algo: str, told: bool, tmp_path: Path) -> None:
+    served = load_served(str(trained(tmp_path / "run", algo, "CartPole-v1", model={"fcnet_hiddens": [16]})))
+    policy: Any = served.policies["default_policy"]
+    obs = np.array([[0.01, 0.02, 0.03, 0.04]], np.float32)
+    inputs = Inputs(obs, np.ones((1, 0), bool), np.zeros(1, np.int64))
+    carry = np.zeros((1, 0), np.float32)
+    decision = policy.act(inputs, carry, np.random.default_rng(0), explore=True)
+    request = Request(inputs, carry, explore=True, wanted=frozenset({"probabilities"}), decision=decision)
+    (found,) = explain(policy, request)
+    if told:
+        odds = np.exp(policy.q_values({"obs": obs})[0].numpy() / 0.2)
+        assert found["probabilities"] == pytest.approx((odds / odds.sum()).tolist(), rel=1e-4)
+        assert math.exp(found["logp"]) == pytest.approx(found["probabilities"][int(decision.actions[0])], rel=1e-4)
+    else:
+        assert found["probabilities"] is None
 
 
 def test_the_state_of_a_policy_with_a_memory_is_told_after_its_decision(tmp_path: Path) -> None:

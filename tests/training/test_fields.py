@@ -27,6 +27,7 @@ EVOLUTION: dict[str, Any] = {"num_perturbations": 2, "episodes_per_perturbation"
 FAMILIES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(["pg", "a2c", "a3c", "ppo", "mappo", "impala", "marwil", "bc"], ON_POLICY),
     **dict.fromkeys(["dqn", "vdn", "qmix", "apex", "ddpg", "td3", "maddpg", "apex_ddpg", "sac", "nfsp"], OFF_POLICY),
+    **dict.fromkeys(["noisy_dqn", "rainbow", "softq"], OFF_POLICY),
     "es": EVOLUTION,
 }
 

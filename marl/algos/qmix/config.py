@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from marl.algos.config import ReplayConfig
 from marl.needs import above, declare, needs, one_of
@@ -14,7 +14,7 @@ WITH_ATOMS = declare(needs(above("num_atoms", 1)))
 
 
 class QmixConfig(ReplayConfig):
-    """dqn, vdn, qmix: action values from a replay, alone or mixed over a group."""
+    """dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed over a group."""
 
     mixer: Literal["none", "sum", "monotonic"] = Field(
         "monotonic",
@@ -55,6 +55,31 @@ class QmixConfig(ReplayConfig):
         description="The highest of these returns, after reward_scale; higher ones count as this.",
         json_schema_extra=WITH_ATOMS,
     )
+    priorities: Literal["error", "divergence"] = Field(
+        "error",
+        description="What the priority of a row follows: the difference of the means, or how far the chances that were "
+        "predicted are from those that should have been (Kullback-Leibler, as in Rainbow).",
+        json_schema_extra=WITH_ATOMS.joined(declare(needs(one_of("prioritized_replay", True)))),
+    )
+    noisy: bool = Field(
+        False,
+        description="Fully connected layers draw their weights and learn how far these spread (NoisyNet). They explore by "
+        "that; exploration_config.type NoisyLayers leaves it to them alone.",
+    )
+    sigma0: PositiveFloat = Field(
+        0.5,
+        description="Deviation of the weights of a noisy layer at the start, times the root of its number of inputs.",
+        json_schema_extra=declare(needs(one_of("noisy", True))),
+    )
+    temperature: NonNegativeFloat = Field(
+        0.0,
+        description="Soft values: in place of the highest action value an outcome counts temperature * log(sum(exp(Q / "
+        "temperature))), which pays for keeping several actions likely. 0: the highest.",
+        json_schema_extra=declare(
+            needs(one_of("mixer", "none", "sum"), why="the soft value of a team is known where values are added up"),
+            needs(one_of("num_atoms", 1), why="chances of returns have no soft value"),
+        ),
+    )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
     updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
     target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
@@ -86,6 +111,10 @@ class QmixConfig(ReplayConfig):
         options: dict[str, Any] = {"dueling": self.dueling}
         if self.num_atoms > 1:
             options |= {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max}
+        if self.noisy:
+            options |= {"noisy": True, "sigma0": self.sigma0}
+        if self.temperature:
+            options["temperature"] = self.temperature
         return options
 
     @property

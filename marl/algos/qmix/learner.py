@@ -4,6 +4,9 @@
     target = sum r + gamma ** elapsed * mixer'(max_u Q'_a(o'_a, u), s')
     loss   = (chosen - target)^2
 
+With a ``temperature`` the maximum is a soft one (soft Q-learning), with ``num_atoms`` chances of returns are compared instead
+of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet).
+
 Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every``
 updates; legal-action masks in every maximum; absent members count as zero; the state of the mixer is the env's own
 state or, where it has none, the members' observations side by side. Recurrent members learn from sequences of
@@ -29,19 +32,28 @@ from marl.algos.off_policy import OffPolicyLearner, TargetNetwork, UpdateRatio
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.qmix.config import QmixConfig
 from marl.algos.qmix.distributional import compare_distributions
-from marl.algos.qmix.losses import backed_up, best_legal, td_loss
-from marl.algos.qmix.minibatch import Drawing, Minibatch
+from marl.algos.qmix.losses import backed_up, td_loss
+from marl.algos.qmix.minibatch import Compared, Drawing, Minibatch
 from marl.algos.qmix.mixers import Tape as MixerTape
 from marl.algos.qmix.report import Update, summary
 from marl.algos.qmix.teams import Team, build_teams
-from marl.algos.qmix.values import MemberTape, MemberValues, TracedValues, Values, slopes_of_chosen, values_of
+from marl.algos.qmix.values import (
+    MemberTape,
+    MemberValues,
+    TracedValues,
+    Values,
+    best_values,
+    slopes_of_chosen,
+    soft_values,
+    values_of,
+)
 from marl.algos.reading import Reading
 from marl.algos.team_rows import columns_of_one
 from marl.algos.transitions import Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import PolicyID
 from marl.errors import TrainingError
-from marl.policies.value import ValuePolicy
+from marl.policies.value import ValuePolicy, noise_drawn
 
 
 class QmixLearner(OffPolicyLearner):
@@ -151,8 +163,8 @@ class QmixLearner(OffPolicyLearner):
         return whole_loss
 
     def _learn_from(self, minibatch: Minibatch) -> tuple[Tensor, Tensor]:
-        """Add this learner's share of a team's gradient; returns its share of the loss, and of all rows ``[2, N]`` what the
-        team's values were and should be."""
+        """Add this learner's share of a team's gradient; returns its share of the loss, and of all rows ``[3, N]`` what the
+        team's values were and should be, and by what they are drawn again."""
         taught = self._taught(minibatch.team)
         for name in taught:
             self._show(name, lambda: self._shown(minibatch.team, minibatch.rows()))
@@ -171,13 +183,15 @@ class QmixLearner(OffPolicyLearner):
         return loss, values
 
     def _loss(self, minibatch: Minibatch, share: float = 1.0) -> tuple[Tensor, Tensor]:
-        """``share * (chosen - target)^2``, whose gradient is added to networks and mixer; and both as ``[2, N]``."""
+        """``share * (chosen - target)^2``, whose gradient is added to networks and mixer; and as ``[3, N]`` both, and what
+        decides how likely a row is drawn again."""
         if share != 1.0:
             minibatch = replace(minibatch, t=replace(minibatch.t, weights=minibatch.t.weights * share))
-        values, choosing, tape = self._online(minibatch)
-        chosen, target, loss, slopes = self._compare(minibatch, values, choosing)
-        tape.pull(slopes)
-        return loss, torch.stack([chosen, target])
+        with noise_drawn(self.values.values(), self.rng):
+            values, choosing, tape = self._online(minibatch)
+            found = self._compare(minibatch, values, choosing)
+            tape.pull(found.slopes)
+        return found.loss, torch.stack([found.chosen, found.target, found.surprise])
 
     def _online(self, minibatch: Minibatch) -> tuple[Values, Values, MemberTape | TracedValues]:
         """Values of what was observed with the way back through them, and values of the outcome by those that choose."""
@@ -194,28 +208,31 @@ class QmixLearner(OffPolicyLearner):
         (values, choosing), tape = self.members.run(minibatch.shown, moments=2)
         return values, choosing, tape
 
-    def _compare(self, minibatch: Minibatch, values: Values, choosing: Values) -> tuple[Tensor, Tensor, Tensor, Values]:
-        """Values of what was played and what they should have been, ``[N]`` each, the loss, and its slopes by ``values``."""
+    def _compare(self, minibatch: Minibatch, values: Values, choosing: Values) -> Compared:
+        """Values of what was played and what they should have been, the loss, and its slopes by ``values``."""
         team, t = minibatch.team, minibatch.t
         if self.config.num_atoms > 1:
             assert team.policy is not None  # distributions are not mixed
-            return compare_distributions(minibatch, values, choosing, self.values[team.policy])
+            online = self.values[team.policy]
+            return compare_distributions(minibatch, values, choosing, online, self.config.priorities)
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
         loss, slope = td_loss(chosen, target, t.weights, self.config.huber_delta)
         members = team.mixer.pull(tape, slope) * t.now.present
-        return chosen, target, loss, slopes_of_chosen(members, t.actions, values)
+        return Compared(chosen, target, chosen - target, loss, slopes_of_chosen(members, t.actions, values))
 
     def _chosen(self, team: Team, t: Transitions, values: Values) -> tuple[Tensor, MixerTape]:
         """``mixer(Q_a(o_a, u_a), s)`` and the way back through the mixer; an absent member counts as zero."""
         return team.mixer.run(values_of(t.actions, values) * t.now.present, t.now.state)
 
     def _target(self, minibatch: Minibatch, choosing: Values) -> Tensor:
-        """``sum r + gamma ** elapsed * mixer'(Q'_a(o'_a, u*_a), s')``; each member's ``u*`` is its own best legal action."""
-        later = minibatch.t.next
-        best = {k: best_legal(values, later.legal[k]) for k, values in choosing.items()}
-        members = values_of(best, minibatch.valuing) * later.present
-        next_value = minibatch.team.target_mixer.mix(members, minibatch.mixing)
+        """``sum r + gamma ** elapsed * mixer'(Q'_a(o'_a, u*_a), s')``, or with the soft value of each member's outcome."""
+        later, temperature = minibatch.t.next, self.config.temperature
+        if temperature:
+            members = soft_values(choosing, minibatch.valuing, later.legal, temperature)
+        else:
+            members = best_values(choosing, minibatch.valuing, later.legal)
+        next_value = minibatch.team.target_mixer.mix(members * later.present, minibatch.mixing)
         return backed_up(minibatch.t.rewards, minibatch.discount, next_value)
 
     def copy_to_targets(self) -> None:
@@ -262,7 +279,8 @@ class QmixLearner(OffPolicyLearner):
         if team.replay.priorities is None and not self.config.full_td_error:
             return
         errors = (values[0] - values[1]).cpu().numpy()
-        team.replay.update_priorities(minibatch.drawn["place"][minibatch.part], _per_draw(errors, minibatch.drawn))
+        surprise = _per_draw(values[2].cpu().numpy(), minibatch.drawn)
+        team.replay.update_priorities(minibatch.drawn["place"][minibatch.part], surprise)
         if self.config.full_td_error:
             for name in self._taught(team):
                 before = self.td_errors.get(name, errors[:0])

@@ -66,6 +66,23 @@ def distribution_loss(scores: Tensor, target: Tensor, weights: Tensor) -> tuple[
     return loss, (log_chances.exp() - target) * shares.unsqueeze(1)
 
 
+def soft_value(choosing: Tensor, valuing: Tensor, legal: Tensor, temperature: float) -> Tensor:
+    """``sum_u pi(u) * (Q'(u) - temperature * log pi(u))`` over the last dimension, ``pi`` the softmax of ``choosing /
+    temperature`` over legal actions.
+
+    Where both values are the same it is ``temperature * log(sum_u exp(Q'(u) / temperature))`` (Haarnoja et al., 2017); with
+    double Q one network says how to play and the other one what that is worth.
+    """
+    allowed = choosing.masked_fill(~legal, ILLEGAL) if legal.shape[-1] else choosing
+    log_chances = (allowed / temperature).log_softmax(-1)
+    return (log_chances.exp() * (valuing - temperature * log_chances)).sum(-1)
+
+
+def divergence(scores: Tensor, target: Tensor) -> Tensor:
+    """``sum_i target_i * log(target_i / p_i)`` with ``p`` the softmax of the scores: how far ``[N]`` predictions were off."""
+    return (torch.xlogy(target, target) - target * scores.log_softmax(-1)).sum(-1)
+
+
 def best_legal(values: Tensor, legal: Tensor) -> Tensor:
     """Index of the highest legal value per row; ``legal`` of width 0 allows everything."""
     allowed = values.masked_fill(~legal, ILLEGAL) if legal.shape[-1] else values

@@ -19,6 +19,7 @@ from marl.algos.transitions import Transitions
 from marl.data.batch import SampleBatch
 from marl.data.sequences import unpadded
 from marl.data.task import Floats, Ints
+from marl.policies.value import noise_drawn
 
 MOST_BYTES = 1 << 20  # of rows that are drawn at once: more would not stay in the cache
 
@@ -80,6 +81,18 @@ class Minibatch:
         return int(np.count_nonzero(self.drawn["present"][self.part]))
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Values of what was played, what they should have been, and by what a row is drawn again, ``[N]`` each; the loss, and its
+    slopes by the values of all actions."""
+
+    chosen: Tensor
+    target: Tensor
+    surprise: Tensor
+    loss: Tensor
+    slopes: Values
+
+
 class Drawing:
     """Draws minibatches of all teams, several at once where that changes nothing.
 
@@ -95,6 +108,8 @@ class Drawing:
         # Sequences differ in length, and several learners cut every minibatch by itself: these gain nothing.
         recurrent = any(team.chunks is not None for team in teams)
         if self.config.prioritized_replay or recurrent or learner_group.size > 1:
+            return 1
+        if self.config.noisy:  # each update has noise of its own, also the one with which outcomes are valued
             return 1
         row = max(team.replay.row_bytes for team in teams)
         return max(1, min(due, MOST_BYTES // (row * self.config.train_batch_size)))
@@ -112,7 +127,8 @@ class Drawing:
             rows = team.replay.rows(
                 np.concatenate(places), np.concatenate(weights), self.config.n_step, self.config.gamma
             )
-            found.append(self._minibatches(team, rows, updates, learner_group))
+            with noise_drawn(self.targets.values(), rng):
+                found.append(self._minibatches(team, rows, updates, learner_group))
         # From one list per team to one row of teams per update.
         return list(zip(*found, strict=True))
 

@@ -1,4 +1,4 @@
-"""dqn, vdn, qmix, apex."""
+"""dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 
@@ -10,12 +10,46 @@ FAMILY = Family(
     QmixConfig,
     "marl.algos.qmix.learner:QmixLearner",
     "value",
-    ("EpsilonGreedy", "PerWorkerEpsilonGreedy", "ParameterNoise"),
+    ("EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "NoisyLayers", "ParameterNoise"),
     on_policy=False,
 )
 
 PRESETS = (
     Preset("dqn", FAMILY, {"mixer": "none", "dueling": True}, "Independent action values (DQN, IQL).", ("mixer",)),
+    Preset(
+        "noisy_dqn",
+        FAMILY,
+        {"mixer": "none", "dueling": True, "noisy": True},
+        "dqn whose layers learn how noisy they are, and explore by that alone (NoisyNet).",
+        ("mixer", "noisy"),
+        exploration="NoisyLayers",
+    ),
+    Preset(
+        "rainbow",
+        FAMILY,
+        {
+            "mixer": "none",
+            "double_q": True,
+            "dueling": True,
+            "prioritized_replay": True,
+            "prioritized_replay_alpha": 0.5,
+            "n_step": 3,
+            "num_atoms": 51,
+            "noisy": True,
+            "priorities": "divergence",
+        },
+        "dqn with all six of Rainbow's extensions: double, dueling, prioritised, n-step, C51 and noisy layers.",
+        ("mixer", "double_q", "dueling", "prioritized_replay", "noisy"),
+        exploration="NoisyLayers",
+    ),
+    Preset(
+        "softq",
+        FAMILY,
+        {"mixer": "none", "double_q": False, "temperature": 0.2},
+        "Soft Q-learning: values that pay for keeping several actions likely, and actions drawn by them.",
+        ("mixer",),
+        exploration="SoftQ",
+    ),
     Preset("vdn", FAMILY, {"mixer": "sum"}, "Action values of a group, added up.", ("mixer",)),
     Preset(
         "qmix", FAMILY, {"mixer": "monotonic"}, "Action values of a group, mixed by a monotonic network.", ("mixer",)

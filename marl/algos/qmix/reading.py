@@ -1,4 +1,4 @@
-"""What `marl show` prints of dqn, vdn, qmix and apex."""
+"""What `marl show` prints of dqn, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
 
 from __future__ import annotations
 
@@ -12,18 +12,31 @@ from marl.algos.qmix.losses import (
     best_legal,
     discounts,
     distribution_loss,
+    divergence,
     moved_atoms,
     projected,
+    soft_value,
     td_loss,
 )
 from marl.algos.qmix.minibatch import Drawing, Minibatch, _share
 from marl.algos.qmix.mixers import MIXERS, Mixer, MonotonicMixer, _HyperNet
 from marl.algos.qmix.report import summary
 from marl.algos.qmix.teams import Team, _as_learned
-from marl.algos.qmix.values import MemberTape, MemberValues, Shown, _interleaved, slopes_of_chosen, values_of
+from marl.algos.qmix.values import (
+    MemberTape,
+    MemberValues,
+    Shown,
+    _interleaved,
+    best_values,
+    slopes_of_chosen,
+    soft_values,
+    values_of,
+)
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import discounted_until, fold_rewards
+from marl.policies.noisy import NoisyMLP, noise_for_all
+from marl.policies.value import ValuePolicy
 
 LEFT_OUT: dict[Function, str] = {
     Minibatch.rows: "callbacks",
@@ -59,19 +72,25 @@ def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
     """From ``learn`` to the slow copies."""
     left_out = dict(LEFT_OUT)
     mixer = MIXERS[config.mixer]
+    outcomes: list[Function] = [soft_values, soft_value] if config.temperature else [best_values, best_legal]
     values: list[Function] = [
-        learner._chosen, values_of, mixer.run, learner._target, best_legal, mixer.weights, mixer.mix, backed_up, td_loss,
+        learner._chosen, values_of, mixer.run, learner._target, *outcomes, mixer.weights, mixer.mix, backed_up, td_loss,
         mixer.pull, slopes_of_chosen,
     ]  # fmt: skip
     if config.num_atoms > 1:
         left_out[mixer.weights] = "distributions are not mixed"
         values = [compare_distributions, best_legal, moved_atoms, projected, distribution_loss]
+        values += [divergence] if config.priorities == "divergence" else []
+    noise: list[Function] = []
+    if config.noisy:
+        noise = [noise_for_all, NoisyMLP.draw, ValuePolicy.run, NoisyMLP.run, NoisyMLP.drawn, NoisyMLP.pull]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
         learner.learn, learner.remember, Team.remember, discounted_until if config.looks_at_groups else fold_rewards,
         learner.train, UpdateRatio.due, learner._train, Drawing.draw, Drawing._lot, Replay.draw, *priorities, Replay.rows,
         Replay._outcomes, Drawing._minibatches, discounts, MemberValues.at_once, learner._learn_from, learner._loss,
-        learner._online, MemberValues.run, Shown.run, learner._compare, *values, MemberTape.pull, FlatOptimiser.step,
+        learner._online, MemberValues.run, Shown.run, *noise, learner._compare, *values, MemberTape.pull,
+        FlatOptimiser.step,
         STEPS[config.optimizer.type], learner.copy_to_targets,
     ]  # fmt: skip
     return Reading(tuple(shown), left_out)

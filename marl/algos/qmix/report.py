@@ -18,7 +18,7 @@ class Update(NamedTuple):
     """One gradient step. Nothing is worked out of it before the round is over."""
 
     loss: float
-    values: Sequence[Tensor]  # of every team [2, N]: what its values were and should be
+    values: Sequence[Tensor]  # of every team [3, N]: what its values were and should be, and their surprise
     lr: float
     norms: Sequence[Tensor]  # of gradients, those of the policies first
 
@@ -33,7 +33,7 @@ def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
         parts += update.values
         rows += sum(values.shape[1] for values in update.values)
     # In float64: sums over many rows would lose digits.
-    q, target = torch.cat(parts, dim=1).double().cpu().numpy()
+    q, target, _ = torch.cat(parts, dim=1).double().cpu().numpy()
     lengths = np.diff([*starts, rows])
     stats = {
         "td_loss": fmean([update.loss for update in updates]),

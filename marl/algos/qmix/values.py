@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marl.algos.qmix.losses import best_legal, soft_value
 from marl.algos.transitions import JointObs, kinds_of
 from marl.data.batch import SampleBatch
 from marl.data.task import Ints, PolicyID, Task
@@ -273,6 +274,19 @@ def values_of(actions: Mapping[int, Tensor], values: Values) -> Tensor:
         found.append(of_kind.gather(2, actions[k].unsqueeze(2)).squeeze(2))
     # Mostly there is one kind, and a copy less.
     return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+
+
+def best_values(choosing: Values, valuing: Values, legal: Mapping[int, Tensor]) -> Tensor:
+    """``Q'_a(o'_a, u*_a)`` of all members ``[N, members]``; each member's ``u*`` is its own best legal action."""
+    best = {k: best_legal(values, legal[k]) for k, values in choosing.items()}
+    return values_of(best, valuing)
+
+
+def soft_values(choosing: Values, valuing: Values, legal: Mapping[int, Tensor], temperature: float) -> Tensor:
+    """Soft values of the outcomes of all members ``[N, members]``. Those of a team that adds its values up add up as well:
+    ``log(sum exp)`` over joint actions is the sum of that over each member's own."""
+    found = [soft_value(choosing[k], valuing[k], legal[k], temperature) for k in choosing]
+    return torch.cat(found, dim=1)
 
 
 def slopes_of_chosen(slopes: Tensor, actions: Mapping[int, Tensor], values: Values) -> Values:

@@ -215,17 +215,20 @@ def _reading_of_logits(policy: StochasticPolicy, inputs: Inputs, carry: Floats, 
     return Reading(chances, memory)
 
 
-def _reading_of_values(policy: ValuePolicy | ValueTable, inputs: Inputs, carry: Floats, explore: bool) -> Reading:
-    """The best legal action, and with the chance epsilon any of them."""
+def _reading_of_values(
+    policy: ValuePolicy | ValueTable, inputs: Inputs, carry: Floats, explore: bool
+) -> Reading | None:
+    """The best legal action or, where it explores, how likely each of them is; None where noise on weights decides."""
     if isinstance(policy, ValueTable):
         return Reading(policy.chances(inputs, explore=explore), torch.zeros(len(inputs), 0))
     with torch.inference_mode():
         obs, index, _ = policy.tensors(inputs, policy.device)
         values, memory = policy.step(obs, index, torch.from_numpy(carry).to(policy.device))
-    even = _even(inputs, policy.kind.columns.options)
-    best = np.where(even > 0, values.cpu().numpy(), -np.inf).argmax(axis=1)
-    epsilon = policy.exploration.now() if explore else 0.0
-    return Reading((1 - epsilon) * np.eye(even.shape[1])[best] + epsilon * even, memory)
+    chances = policy.chances(values.cpu().numpy(), inputs.legal, explore=explore)
+    if chances is None:
+        return None
+    exact = chances.astype(np.float64)  # the tree computes with chances that sum to 1 more precisely than float32 does
+    return Reading(exact / exact.sum(axis=1, keepdims=True), memory)
 
 
 def _even(inputs: Inputs, actions: int) -> Array:
