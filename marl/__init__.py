@@ -76,6 +76,8 @@ _WHERE = {
     "Preset": "marl.algos.family",
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
+    "register_estimator": "marl.offline.estimators",
+    "estimate_checkpoint": "marl.play.estimate",
     "load_policy": "marl.play.export",
     "PolicyClient": "marl.client",
     "PolicyClientError": "marl.client",
@@ -112,7 +114,9 @@ if TYPE_CHECKING:
     from marl.envs.wrapper import EnvWrapper
     from marl.envs.wrappers import register_wrapper
     from marl.gametheory.rank.methods import register_ranking
+    from marl.offline.estimators import register_estimator
     from marl.offline.write import write_trajectories
+    from marl.play.estimate import estimate_checkpoint
     from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
     from marl.policies.distributions import Distribution
@@ -163,6 +167,7 @@ __all__ = [
     "check_env",
     "check_learner",
     "drive",
+    "estimate_checkpoint",
     "load_policy",
     "load_scenario",
     "make_env",
@@ -173,6 +178,7 @@ __all__ = [
     "register_algorithm",
     "register_env",
     "register_env_family",
+    "register_estimator",
     "register_logger",
     "register_loss",
     "register_meta_solver",

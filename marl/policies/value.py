@@ -72,14 +72,21 @@ class ValuePolicy(NetworkPolicy):
         if inputs.legal.shape[1]:
             values = np.where(inputs.legal, values, np.float32(ILLEGAL))
         actions = values.argmax(axis=1)
+        logp = np.zeros(len(actions), np.float32)
         epsilon = self.exploration.chance_of_random() if explore else 0.0
         if epsilon > 0.0:
+            best, allowed = actions, self._choices(inputs.legal, len(actions))
             random = rng.random(len(actions), np.float32) < epsilon
-            actions = np.where(random, race(self._choices(inputs.legal, len(actions)), rng), actions)
+            actions = np.where(random, race(allowed, rng), actions)
+            logp = np.log(epsilon / allowed.sum(axis=1) + (1 - epsilon) * (actions == best)).astype(np.float32)
         if memory is not None:
             taken = torch.from_numpy(actions).to(memory.device)
             carry = model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
-        return Decision(actions, np.zeros(len(actions), np.float32), carry)
+        return Decision(actions, logp, carry)
+
+    def tells_logp(self, explore: bool) -> bool:
+        # With noise on weights the episode's perturbed network plays, and nobody knows how likely its choice was.
+        return not (explore and isinstance(self.exploration, ParameterNoise))
 
     def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
         """Action values without noise on weights; chances only where it explores, as greedy play takes the highest value."""
