@@ -2,8 +2,9 @@
 
     python -m benchmarks.estimators [--repetitions 100] [--episodes 10000] [--json FILE]
 
-In every repetition one policy plays and is recorded as by ``output:``, another one is judged by the files. In a bandit with a noisy
-pay for each of three arms, and in the two-step game (Rashid et al., 2018) with two agents, the other one's value is a small sum.
+In every repetition one policy plays and is recorded as by ``output:``, another one is judged by the files. In a bandit with
+three arms that pay around their means, and in the two-step game (Rashid et al., 2018) with two agents, the other one's value
+is a small sum.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Bandit(gym.Env[int, int]):
         del env_config
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
-        super().reset(seed=seed)
+        super().reset(seed=seed, options=options)
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
@@ -125,7 +126,9 @@ def coverage(game: str, repetitions: int, episodes: int) -> dict[str, dict[str, 
         with tempfile.TemporaryDirectory() as folder:
             true, estimates = repetition(game, 1_000 * number, episodes, Path(folder))
         for name, (value, low, high) in estimates.items():
-            assert value is not None and low is not None and high is not None
+            assert value is not None
+            assert low is not None
+            assert high is not None
             found[name].append((float(low <= true <= high), high - low, value - true))
     summary = {}
     for name, rows in found.items():

@@ -2,8 +2,8 @@
 
     x = 1, t, t^2 | what everybody sees | for every judged agent: its action, and its action times what it sees
 
-All of it is linear in the actions. Options are one-hot; their mean over a policy's draws are its chances. So there are two tables: with
-what was done, and with what the policies would do on average.
+All of it is linear in the actions. Options are one-hot; their mean over a policy's draws are its chances. So there are two
+tables: with what was done, and with what the policies would do on average.
 """
 
 from __future__ import annotations

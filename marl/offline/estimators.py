@@ -6,9 +6,9 @@ With ``W_t`` the product of ``pi(a|o) / behaviour(a|o)`` over the first ``t`` st
     wis  sum_t gamma^t (mean W_t r_t) / (mean W_t)               the same, weighted: biased, but of less variance
     dr   mean sum_t gamma^t (W_{t-1} V(o_t) + W_t (r_t - Q(o_t, a_t)))   doubly robust (Jiang & Li, 2016)
 
-An estimator gives one number per episode, whose mean is the estimate and whose spread tells how sure it is. For ``wis`` they are
-its linearisation: the estimate plus what each episode moves it (the delta method). ``Q`` and ``V`` of ``dr`` are fitted to the
-other half of the episodes (``offline/fitted_values.py``), so that they know nothing of the episode that they are used for.
+An estimator gives one number per episode, whose mean is the estimate and whose spread tells how sure it is. For ``wis`` they
+are its linearisation: the estimate plus what each episode moves it (the delta method). ``Q`` and ``V`` of ``dr`` are fitted to
+the other half of the episodes (``offline/fitted_values.py``), so that they know nothing of the episode that they are used for.
 """
 
 from __future__ import annotations

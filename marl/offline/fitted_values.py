@@ -1,8 +1,8 @@
 """A model of what a policy's decisions are worth, fitted to recorded episodes: ``Q(o, a) = w . x(o, a)``.
 
-Fitted Q evaluation: the least squares of ``r + gamma V(o')``, again and again until nothing moves. ``x`` is linear in the actions, so
-``V``, the mean of ``Q`` over the policy's actions, is ``w`` times the mean of ``x``, exactly, also for many agents at once. An estimator
-that is doubly robust stays unbiased however bad the model is; a good one makes its interval narrow.
+Fitted Q evaluation: the least squares of ``r + gamma V(o')``, again and again until nothing moves. ``x`` is linear in the
+actions, so ``V``, the mean of ``Q`` over the policy's actions, is ``w`` times the mean of ``x``, exactly, also for many agents
+at once. A doubly robust estimator stays unbiased however bad the model is; a good one makes its interval narrow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Policies judged by recorded episodes: what they would earn in the place of those who played then.
 
-Judged are all policies that learn, together: the ratio of a step is the product over all of their agents that decided in it. Agents of
-others (scripted policies) play as they were recorded. A policy's value is what its agents earn together, as ``policy_reward_mean``.
+Judged are all policies that learn, together: the ratio of a step is the product over all of their agents that decided in it.
+Agents of others (scripted policies) play as they were recorded. A policy's value is what its agents earn together, as
+``policy_reward_mean``.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Judge:
             step, seat = silent[0].tolist()
             raise DataError(
                 f"{len(silent)} of {int(cells.sum())} decisions of policy {name!r} cannot be weighed, the first one in step "
-                f"{step} by agent {self.data.task.seat_names[seat]!r}: the recordings do not say how likely they were. Record by "
-                "policies that draw their actions (`output:` with explore, marl rollout --explore --save DIR), with the same "
+                f"{step} by agent {self.data.task.seat_names[seat]!r}: the recordings do not say how likely they were. Record "
+                "by policies that draw their actions (`output:` with explore, marl rollout --explore --save DIR), with the same "
                 "normalize_actions, or give write_trajectories a column logp."
             )
         logp = self.data.columns["action_logp"][cells]

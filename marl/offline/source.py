@@ -111,7 +111,7 @@ class RecordedEpisodes:
 
 
 def who_plays(setup: Setup, episodes: Ints, seed: int) -> Ints:
-    """``[n, A]``: the place of the policy of each seat. Agents without fixed names go by their pattern: all cars as ``car_0``."""
+    """``[n, A]``: the place of each seat's policy. Agents without fixed names go by their pattern: all cars as ``car_0``."""
     mapper = setup.rollout.mapper
     agents = [example_agent(name) for name in setup.task.seat_names]
     found = np.empty((len(episodes), len(agents)), np.int64)

@@ -29,7 +29,7 @@ def estimate_checkpoint(
 ) -> dict[str, Any]:
     """By policy of the checkpoint: ``{"is": {"value": ..., "low": ..., "high": ...}, ..., "effective_episodes": ...}``.
 
-    ``recordings`` is a directory, a file or a pattern, as behind ``input:``; they have to hold how likely their decisions were.
+    ``recordings`` is a directory, a file or a pattern, as behind ``input:``; it has to hold how likely its decisions were.
     ``gamma`` discounts per env step (1: the sum of rewards, as ``policy_reward_mean``). ``greedy``: judged is the likeliest
     action instead of a draw. Low and high are the ends of a 95 % interval.
     """

@@ -1,7 +1,7 @@
 """What a policy has learned to do, as numbers: how likely it is to do what was done, and what it does on average.
 
-Exploration is no part of it: a policy with chances draws by them, a policy by action values takes the highest. ``greedy`` is the likeliest
-option instead of a draw.
+Exploration is no part of it: a policy with chances draws by them, a policy by action values takes the highest. ``greedy`` is
+the likeliest option instead of a draw.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ class RolloutConfig(Config):
     off_policy_estimator: list[str] = Field(
         [],
         description="What the learning policies would earn, told from the recordings of input without playing, as "
-        "off_policy_estimator in results: is (importance sampling), wis (weighted), dr (doubly robust), or names that you have "
-        "registered.",
+        "off_policy_estimator in results: is (importance sampling), wis (weighted), dr (doubly robust), or names that you "
+        "have registered.",
         json_schema_extra=declare(needs(given("input"), why=FROM_RECORDINGS)),
     )
     off_policy_interval: PositiveInt = Field(

@@ -12,10 +12,12 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
+from marl.page import notebook
 from marl.runs.lock import check_unlocked
-from marl.runs.result import Result, reached
+from marl.runs.result import Result, ShownResult, reached
 from marl.runs.system_info import Usage, experiment_id
 from marl.scenario.config import Scenario
+from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
 from marl.training.change_policies import ChangingPolicies
@@ -109,7 +111,7 @@ class Trainer(ChangingPolicies):
         started = time.perf_counter()
         self.timers.clear()
         learned = self.unmeasured or learn_iteration(self)
-        result = begin_result(self, learned)
+        result: Result = ShownResult(begin_result(self, learned))
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         try:
             self._measure(result)
@@ -175,15 +177,16 @@ class Trainer(ChangingPolicies):
         self.evaluation.forget()
 
     def run(self) -> Result:
-        """Train until a stop condition is met, into a run directory; returns the last result."""
+        """Train until a stop condition is met, into a run directory; returns the last result. Notebooks show how it goes."""
         from marl.runs.directories import default_results
         from marl.training.loop import run_until_stopped
+        from marl.training.notebook_display import notebook_display
 
         if not self.scenario.stop:
             raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")
         if self.store.directory is None:
             self.store.create(default_results())
-        return run_until_stopped(self).result
+        return run_until_stopped(self, notebook_display()).result
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -246,6 +249,19 @@ class Trainer(ChangingPolicies):
         self.workers.stop()
         self.learning.stop()
         self.store.close()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: who learns what, how far it is, and its last result."""
+        facts = [
+            ("env", env_name(self.scenario.env)), ("iterations", self.iteration), ("env steps", self.timesteps_total),
+            ("episodes", self.episodes_total), ("best evaluation", self.best_evaluation),
+            ("results", self.store.directory),
+        ]  # fmt: skip
+        parts = [notebook.table(("", ""), [fact for fact in facts if fact[1] is not None])]
+        parts.append(notebook.folded(f"{len(self.policies)} policies", notebook.lines(self.setup.header)))
+        if self.last_result:
+            parts.append(notebook.folded("last result", ShownResult(self.last_result).shown()))
+        return notebook.block("Trainer", *parts)
 
     def __enter__(self) -> Trainer:
         return self
