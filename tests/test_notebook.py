@@ -123,12 +123,12 @@ def test_a_search_shows_its_best_trial_first(tmp_path: Path) -> None:
     objective = Objective("episode_reward_mean", "max")
     trials = []
     for index, score in enumerate([1.0, 7.0, None]):
-        trial = TrialOutcome(index, f"t{index}", tmp_path, {"lr": HOSTILE}, {}, "done", "", objective)
+        trial = TrialOutcome(index, f"trial_{index}", tmp_path, {"lr": HOSTILE}, {}, "done", "", objective)
         vars(trial)["score"] = score
         trials.append(trial)
     words = read_safely(Tuning(tmp_path, objective, trials, False)._repr_html_()).words
-    assert words.index("t1") < words.index("t0") < words.index("t2")
-    assert HOSTILE in words
+    assert words.index("trial_1") < words.index("trial_0") < words.index("trial_2")
+    assert "<script>" in words
 
 
 # -- progress ----------------------------------------------------------------------------------------------------------

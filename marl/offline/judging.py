@@ -61,8 +61,8 @@ class Judge:
             raise DataError(
                 f"{len(silent)} of {int(cells.sum())} decisions of policy {name!r} cannot be weighed, the first one in step "
                 f"{step} by agent {self.data.task.seat_names[seat]!r}: the recordings do not say how likely they were. Record "
-                "by policies that draw their actions (`output:` with explore, marl rollout --explore --save DIR), with the same "
-                "normalize_actions, or give write_trajectories a column logp."
+                "by policies that draw their actions (`output:` with explore, marl rollout --explore --save DIR), with the "
+                "same normalize_actions, or give write_trajectories a column logp."
             )
         logp = self.data.columns["action_logp"][cells]
         if not np.isfinite(logp).all():

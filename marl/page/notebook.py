@@ -49,14 +49,18 @@ def folded(title: str, inside: Html) -> Html:
 
 def tree(name: str, value: Any) -> Html:
     """A nested dict or a list, each level folded."""
-    if isinstance(value, Mapping):
-        plain = [(key, item) for key, item in value.items() if not _nested(item)]
-        deep = [tree(str(key), item) for key, item in value.items() if _nested(item)]
-        inside = "".join(deep)
-        if plain:
-            inside = table(("", ""), plain) + inside
-        return folded(f"{name} ({len(value)})", Html(inside))
-    return folded(f"{name} ({len(value)})", table(("",), [(item,) for item in value]))
+    title = f"{name} ({len(value)})"
+    if not isinstance(value, Mapping):
+        return folded(title, table(("",), [(item,) for item in value]))
+    plain: list[tuple[object, object]] = []
+    deep = ""
+    for key, item in value.items():
+        if _nested(item):
+            deep += tree(str(key), item)
+        else:
+            plain.append((key, item))
+    # What is one line each comes first; what has to be opened is easier to find below it.
+    return folded(title, Html(table(("", ""), plain) + deep))
 
 
 def _nested(value: object) -> bool:

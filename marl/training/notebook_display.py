@@ -5,11 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marl.page import notebook
 from marl.runs.progress import Progress
+from marl.runs.result import ShownResult
+from marl.scenario.env import env_name
 from marl.training.display import NEWEST_ROWS, Display, Result, table_cells, table_titles
+
+if TYPE_CHECKING:
+    from marl.training.trainer import Trainer
 
 SECONDS_BETWEEN_DRAWINGS = 0.25  # a browser that gets more falls behind
 
@@ -26,6 +31,21 @@ def notebook_display() -> Display | None:
     if not in_notebook():
         return None
     return NotebookDisplay()
+
+
+def trainer_as_html(trainer: Trainer) -> notebook.Html:
+    """How far a trainer is, who learns in it, and its last result."""
+    facts = [
+        ("env", env_name(trainer.scenario.env)), ("iterations", trainer.iteration), ("env steps", trainer.timesteps_total),
+        ("episodes", trainer.episodes_total), ("best evaluation", trainer.best_evaluation),
+        ("results", trainer.store.directory),
+    ]  # fmt: skip
+    parts = [notebook.table(("", ""), [fact for fact in facts if fact[1] is not None])]
+    parts.append(notebook.folded(f"{len(trainer.policies)} policies", notebook.lines(trainer.setup.header)))
+    if trainer.last_result:
+        # Of a run that was resumed it is a plain dict.
+        parts.append(notebook.folded("last result", ShownResult(trainer.last_result).shown()))
+    return notebook.block("Trainer", *parts)
 
 
 class NotebookDisplay:

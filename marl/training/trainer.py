@@ -12,12 +12,10 @@ from marl.data.clock import Timers
 from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.errors import ConfigError
-from marl.page import notebook
 from marl.runs.lock import check_unlocked
-from marl.runs.result import Result, ShownResult, reached
+from marl.runs.result import Result, reached
 from marl.runs.system_info import Usage, experiment_id
 from marl.scenario.config import Scenario
-from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
 from marl.training.build import build_parts, prepare, scenario_of
 from marl.training.change_policies import ChangingPolicies
@@ -111,7 +109,7 @@ class Trainer(ChangingPolicies):
         started = time.perf_counter()
         self.timers.clear()
         learned = self.unmeasured or learn_iteration(self)
-        result: Result = ShownResult(begin_result(self, learned))
+        result = begin_result(self, learned)
         result["time_total_s"] = self.time_total_s + time.perf_counter() - started  # a stop condition may ask for it
         try:
             self._measure(result)
@@ -251,17 +249,10 @@ class Trainer(ChangingPolicies):
         self.store.close()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it: who learns what, how far it is, and its last result."""
-        facts = [
-            ("env", env_name(self.scenario.env)), ("iterations", self.iteration), ("env steps", self.timesteps_total),
-            ("episodes", self.episodes_total), ("best evaluation", self.best_evaluation),
-            ("results", self.store.directory),
-        ]  # fmt: skip
-        parts = [notebook.table(("", ""), [fact for fact in facts if fact[1] is not None])]
-        parts.append(notebook.folded(f"{len(self.policies)} policies", notebook.lines(self.setup.header)))
-        if self.last_result:
-            parts.append(notebook.folded("last result", ShownResult(self.last_result).shown()))
-        return notebook.block("Trainer", *parts)
+        """What a notebook shows of it."""
+        from marl.training.notebook_display import trainer_as_html
+
+        return trainer_as_html(self)
 
     def __enter__(self) -> Trainer:
         return self
