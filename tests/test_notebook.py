@@ -124,7 +124,7 @@ def test_a_search_shows_its_best_trial_first(tmp_path: Path) -> None:
     trials = []
     for index, score in enumerate([1.0, 7.0, None]):
         trial = TrialOutcome(index, f"trial_{index}", tmp_path, {"lr": HOSTILE}, {}, "done", "", objective)
-        vars(trial)["score"] = score
+        vars(trial)["results"] = [{"episode_reward_mean": score}] if score else []  # as read from its files
         trials.append(trial)
     words = read_safely(Tuning(tmp_path, objective, trials, False)._repr_html_()).words
     assert words.index("trial_1") < words.index("trial_0") < words.index("trial_2")

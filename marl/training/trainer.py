@@ -175,16 +175,15 @@ class Trainer(ChangingPolicies):
         self.evaluation.forget()
 
     def run(self) -> Result:
-        """Train until a stop condition is met, into a run directory; returns the last result. Notebooks show how it goes."""
+        """Train until a stop condition is met, into a run directory; returns the last result."""
         from marl.runs.directories import default_results
         from marl.training.loop import run_until_stopped
-        from marl.training.notebook_display import notebook_display
 
         if not self.scenario.stop:
             raise ConfigError("run() needs a stop condition, for instance stop: {timesteps_total: 100000}.")
         if self.store.directory is None:
             self.store.create(default_results())
-        return run_until_stopped(self, notebook_display()).result
+        return run_until_stopped(self).result
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -247,12 +246,6 @@ class Trainer(ChangingPolicies):
         self.workers.stop()
         self.learning.stop()
         self.store.close()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
-        from marl.training.notebook_display import trainer_as_html
-
-        return trainer_as_html(self)
 
     def __enter__(self) -> Trainer:
         return self
