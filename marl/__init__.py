@@ -78,6 +78,8 @@ _WHERE = {
     "Preset": "marl.algos.family",
     "RolloutWorker": "marl.rollout.worker",
     "write_trajectories": "marl.offline.write",
+    "register_estimator": "marl.offline.estimators",
+    "estimate_checkpoint": "marl.play.estimate",
     "load_policy": "marl.play.export",
     "push_to_hub": "marl.sharing.remote",
     "pull_from_hub": "marl.sharing.remote",
@@ -117,7 +119,9 @@ if TYPE_CHECKING:
     from marl.envs.wrapper import EnvWrapper
     from marl.envs.wrappers import register_wrapper
     from marl.gametheory.rank.methods import register_ranking
+    from marl.offline.estimators import register_estimator
     from marl.offline.write import write_trajectories
+    from marl.play.estimate import estimate_checkpoint
     from marl.play.export import load_policy
     from marl.policies.custom import Model, Preprocessor, register_action_dist, register_model, register_preprocessor
     from marl.policies.distributions import Distribution
@@ -170,6 +174,7 @@ __all__ = [
     "check_env",
     "check_learner",
     "drive",
+    "estimate_checkpoint",
     "load_policy",
     "load_scenario",
     "make_env",
@@ -182,6 +187,7 @@ __all__ = [
     "register_algorithm",
     "register_env",
     "register_env_family",
+    "register_estimator",
     "register_intrinsic",
     "register_logger",
     "register_loss",

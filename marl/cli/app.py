@@ -13,6 +13,7 @@ from marl import __version__
 from marl.cli.bench import bench
 from marl.cli.clients import client, drive
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
+from marl.cli.estimate import estimate
 from marl.cli.games import crossplay, exploit, report
 from marl.cli.guard import DEBUG, guarded
 from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
@@ -128,7 +129,7 @@ def train(
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
     TRAIN: (tune,),
-    PLAY: (rollout, replay, why, export, push, pull, serve, drive, client),
+    PLAY: (rollout, replay, estimate, why, export, push, pull, serve, drive, client),
     GAMES: (crossplay, exploit, report),
     RESULTS: (watch, runs, compare, explain),
     BEGIN: (init, show, schema),

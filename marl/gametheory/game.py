@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marl.errors import ConfigError
+from marl.page import notebook
 
 Payoffs: TypeAlias = NDArray[np.float64]
 Strategy: TypeAlias = NDArray[np.float64]
@@ -70,6 +71,22 @@ class MatrixGame:
             )
         object.__setattr__(self, "actions", tuple(actions))
         object.__setattr__(self, "players", players)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the table of two players, or who may do what."""
+        if len(self.players) != 2:
+            rows = [
+                (player, len(names), ", ".join(names)) for player, names in zip(self.players, self.actions, strict=True)
+            ]
+            return notebook.block(self.name, notebook.table(("player", "actions", ""), rows))
+        cells = []
+        for row, name in enumerate(self.actions[0]):
+            paid = [
+                f"{one:g}, {other:g}" for one, other in zip(self.payoffs[0, row], self.payoffs[1, row], strict=True)
+            ]
+            cells.append((name, *paid))
+        corner = f"{self.players[0]} \\ {self.players[1]}"
+        return notebook.block(self.name, notebook.table((corner, *self.actions[1]), cells))
 
     # -- what kind of game -----------------------------------------------------------------------------------------
 

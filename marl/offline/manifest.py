@@ -21,13 +21,17 @@ VERSION = 2
 UNSEALED = 1  # versions up to this one have no seal
 
 
-def write_manifest(directory: Path, task: Task, env: str, policies: Sequence[PolicyID], normalized: bool) -> None:
-    """Say whose episodes lie here. ``normalized``: bounded coordinates of actions are stored as -1..1."""
+def write_manifest(
+    directory: Path, task: Task, env: str, policies: Sequence[PolicyID], normalized: bool, told: Sequence[int] = ()
+) -> None:
+    """Say whose episodes lie here. ``normalized``: bounded coordinates of actions are stored as -1..1. ``told``: numbers of
+    the column ``policy`` whose decisions have their true ``action_logp``."""
     described = {
         "version": VERSION,
         "env": env,
         "policies": list(policies),
         "normalized_actions": normalized,
+        "told_logp": list(told),
         "state_size": task.state_size,
         "kinds": [_described(kind) for kind in task.kinds],
     }
@@ -53,6 +57,14 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if version not in (UNSEALED, VERSION):
         raise DataError(f"{path} has version {version}; this marl reads versions {UNSEALED} and {VERSION}.")
     return manifest
+
+
+def told_logp(manifest: Mapping[str, Any]) -> list[int]:
+    """The numbers of the column ``policy`` whose decisions have their true ``action_logp``; older recordings do not say."""
+    told = manifest.get("told_logp", [])
+    if not isinstance(told, list) or not all(isinstance(number, int) for number in told):
+        raise DataError(f"{MANIFEST} says told_logp: {told!r}; expected a list of numbers. Record the episodes again.")
+    return told
 
 
 def _check_outline(manifest: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from marl.offline.trajectories import (
     rows_of,
     write_episodes,
 )
+from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
 from marl.rollout.rollout_buffer import Collected
 
@@ -103,11 +104,11 @@ class Recorder:
 
     def __init__(
         self, directory: Path, task: Task, env: str, policies: Sequence[PolicyID], normalized: bool,
-        per_file: int = EPISODES_PER_FILE, files: Files | None = None,
+        per_file: int = EPISODES_PER_FILE, files: Files | None = None, told: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.directory = directory
         self.files = files or ArrayFiles(directory, per_file)
-        self._manifest = (task, env, policies, normalized)
+        self._manifest = (task, env, policies, normalized, told)
         self.ready = False
         self.running: dict[int, tuple[int, list[Rows]]] = {}  # env copy to its episode and what happened in it so far
 
@@ -175,6 +176,11 @@ class Recorder:
         self.running = {}
         for env_id, (episode, rows) in state["running"].items():
             self.running[int(env_id)] = (episode, [dict(rows)])
+
+
+def who_tells(policies: Mapping[PolicyID, Policy], explore: bool) -> list[int]:
+    """The places of those whose recorded log probabilities are true."""
+    return [place for place, policy in enumerate(policies.values()) if policy.tells_logp(explore)]
 
 
 class RecordedPlay:

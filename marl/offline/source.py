@@ -19,7 +19,7 @@ from marl.data.task import Ints
 from marl.errors import CheckpointError, ConfigError, DataError, SpaceMismatchError
 from marl.mappers.mapper import check_known
 from marl.offline.manifest import MANIFEST, read_manifest
-from marl.offline.trajectories import read_trajectories, recorded_files
+from marl.offline.trajectories import Trajectories, read_trajectories, recorded_files
 from marl.rollout.rollout_buffer import Collected
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
@@ -37,7 +37,6 @@ class RecordedEpisodes:
         if not self.data.env_steps:
             raise DataError(f"input: {given} holds no env step to learn from.")
         self.policy_ids = list(setup.policies)
-        self._kind_of = [setup.policies[name].kind for name in self.policy_ids]
         self.passes, self.place = 0, 0
         self._notes = self._introduction(files)
         self._order = self._shuffled()
@@ -75,29 +74,9 @@ class RecordedEpisodes:
         return np.random.default_rng([self.setup.scenario.seed, self.passes, 0x747261]).permutation(len(self.data))
 
     def _policies(self, episodes: Ints) -> Ints:
-        """``[n, A]``: who learns from each seat. Agents without fixed names go by their pattern: all cars as ``car_0``."""
-        mapper = self.setup.rollout.mapper
-        agents = [example_agent(name) for name in self.setup.task.seat_names]
-        found = np.empty((len(episodes), len(agents)), np.int64)
-        for row, number in enumerate(episodes.tolist()):
-            # A mapping that never changes is asked once: a user's function may be slow.
-            if row and mapper.fixed:
-                found[row] = found[0]
-                continue
-            # A mapper that draws does so anew in every pass, and the same in a repeated run; the prime keeps passes apart.
-            episode = Episode(number, int(self.setup.scenario.seed) + 1_000_003 * self.passes + number)
-            found[row] = [self._ask(agent, seat, episode) for seat, agent in enumerate(agents)]
-        return found
-
-    def _ask(self, agent: str, seat: int, episode: Episode) -> int:
-        policy = self.setup.rollout.mapper(agent, episode)
-        check_known(self.setup.rollout.mapper, agent, policy, self.policy_ids)
-        index = self.policy_ids.index(policy)
-        if self._kind_of[index] != self.setup.task.kind_of(seat):
-            raise SpaceMismatchError(
-                f"agent {agent!r} was sent to policy {policy!r}, which plays agents of other spaces."
-            )
-        return index
+        """``[n, A]``: who learns from each seat."""
+        # A mapper that draws does so anew in every pass, and the same in a repeated run; the prime keeps passes apart.
+        return who_plays(self.setup, episodes, int(self.setup.scenario.seed) + 1_000_003 * self.passes)
 
     def _stats(self, episodes: Ints, policy_of: Ints) -> EpisodeStats:
         returns = self.data.returns(episodes)
@@ -129,6 +108,35 @@ class RecordedEpisodes:
             )
         self.passes, self.place = state["passes"], state["place"]
         self._notes, self._order = [], self._shuffled()
+
+
+def who_plays(setup: Setup, episodes: Ints, seed: int) -> Ints:
+    """``[n, A]``: the place of each seat's policy. Agents without fixed names go by their pattern: all cars as ``car_0``."""
+    mapper = setup.rollout.mapper
+    agents = [example_agent(name) for name in setup.task.seat_names]
+    found = np.empty((len(episodes), len(agents)), np.int64)
+    for row, number in enumerate(episodes.tolist()):
+        # A mapping that never changes is asked once: a user's function may be slow.
+        if row and mapper.fixed:
+            found[row] = found[0]
+            continue
+        episode = Episode(number, seed + number)
+        found[row] = [_ask(setup, agent, seat, episode) for seat, agent in enumerate(agents)]
+    return found
+
+
+def who_plays_all(setup: Setup, data: Trajectories) -> Ints:
+    """The same for all recorded episodes, in the order of the recordings; a mapper that draws does so as in a first pass."""
+    return who_plays(setup, np.arange(len(data)), int(setup.scenario.seed))
+
+
+def _ask(setup: Setup, agent: str, seat: int, episode: Episode) -> int:
+    policy_ids = list(setup.policies)
+    policy = setup.rollout.mapper(agent, episode)
+    check_known(setup.rollout.mapper, agent, policy, policy_ids)
+    if setup.policies[policy].kind != setup.task.kind_of(seat):
+        raise SpaceMismatchError(f"agent {agent!r} was sent to policy {policy!r}, which plays agents of other spaces.")
+    return policy_ids.index(policy)
 
 
 def find_files(given: str) -> list[Path]:

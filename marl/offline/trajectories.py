@@ -30,7 +30,7 @@ from marl.data.batch import MultiAgentBatch
 from marl.data.task import AgentType, Array, Bools, Floats, Ints, PolicyID, Task
 from marl.errors import DataError
 from marl.offline.json_lines import read_traces, trace_files
-from marl.offline.manifest import check_fits, read_manifest
+from marl.offline.manifest import check_fits, read_manifest, told_logp
 from marl.offline.npz import read_npz
 from marl.storage import write_atomically
 
@@ -42,6 +42,8 @@ SEAT_COLUMNS = (
     "rewards", "action_logp", "present", "new_present", "alive", "new_alive", "terminateds", "truncateds", "policy",
 )  # fmt: skip
 ROW_COLUMNS = ("state", "new_state")
+TOLD = "told"
+"""``[S, A]``, worked out while reading: whose ``action_logp`` is how likely the behaviour was to choose so."""
 
 
 def file_name(number: int) -> str:
@@ -199,6 +201,7 @@ def read_trajectories(
         manifest = read_manifest(path.parent)
         check_fits(manifest, task, path.parent, needs_state)
         count, rows = _read(path, task, manifest["state_size"])
+        rows[TOLD] = rows["present"] & np.isin(rows["policy"], told_logp(manifest))
         if manifest["normalized_actions"] != normalize_actions:
             _convert_actions(rows, task, normalize_actions)
         parts.append(rows)
@@ -215,6 +218,7 @@ def _convert_actions(rows: Rows, task: Task, normalize: bool) -> None:
         if normalize:
             convert = kind.columns.squeezed
         rows[f"actions.{k}"] = convert(rows[f"actions.{k}"])
+        rows[TOLD][:, kind.seats] = False  # a density is one of other units
 
 
 def read_episodes(path: Path) -> list[Rows]:

@@ -21,7 +21,9 @@ from marl.scenario.load import compose
 
 Life: TypeAlias = Mapping[str, Any]
 """What one agent did in one episode, by column."""
-COLUMNS = ("obs", "actions", "rewards", "terminated", "legal", "steps")
+COLUMNS = ("obs", "actions", "rewards", "terminated", "legal", "steps", "logp")
+OUTSIDER = -1
+"""In the column ``policy``: nobody of ours."""
 
 
 def write_trajectories(
@@ -42,19 +44,25 @@ def write_trajectories(
     - ``rewards``: ``L`` numbers, what the agent was paid from this decision to its next one;
     - ``terminated``: true where the episode ended by the rules (default), false where it was only cut off;
     - ``legal`` (optional): masks of what it might have done, as many as observations;
-    - ``steps`` (optional): the env steps in which it decided, where that is not in every one from the first on.
+    - ``steps`` (optional): the env steps in which it decided, where that is not in every one from the first on;
+    - ``logp`` (optional, then everywhere): ``L`` logarithms of how likely the behaviour was to choose so, by which other
+      policies can be judged (``off_policy_estimator``).
     """
     folder = Path(directory).expanduser()
     if numbered_files(folder):
         raise DataError(f"{folder} already holds recorded episodes. Choose another directory, or move them away.")
     look = inspect_env(compose({"env": env, "env_config": dict(env_config or {}), "wrappers": list(wrappers)}))
     task = Task(look.kinds)
-    found = [_rows(task, episode, number) for number, episode in enumerate(episodes)]
+    given = list(episodes)
+    found = [_rows(task, episode, number) for number, episode in enumerate(given)]
     if not found:
         raise DataError(f"no episode was given to write into {folder}.")
+    told: list[int] = []
+    if _all_told(given):
+        told = [OUTSIDER]
     # Only now, when all episodes have been read: a mistake in the last one leaves nothing behind.
     folder.mkdir(parents=True, exist_ok=True)
-    write_manifest(folder, task, env_name(env), [], normalized=False)
+    write_manifest(folder, task, env_name(env), [], normalized=False, told=told)
     for number, first in enumerate(range(0, len(found), EPISODES_PER_FILE)):
         write_episodes(folder / file_name(number), found[first : first + EPISODES_PER_FILE])
     return len(found)
@@ -64,7 +72,7 @@ def _rows(task: Task, episode: Mapping[str, Any], number: int) -> Rows:
     """All agents of one episode, aligned."""
     lives = dict(episode)
     if task.num_seats == 1 and "actions" in episode:
-        lives = {task.seat_names[0]: episode}
+        lives = {task.seat_names[0]: episode}  # an agent of its own name would have a dict there
     if not lives:
         raise DataError(f"episode {number} has no agent. Give at least one agent's obs, actions and rewards.")
     seats = _seats(task, list(lives), number)
@@ -74,10 +82,26 @@ def _rows(task: Task, episode: Mapping[str, Any], number: int) -> Rows:
         read[agent] = _Reading(kind, agent, life, number)
     steps = 1 + max(int(life.steps[-1]) for life in read.values())
     rows = empty_rows(task, steps)
-    rows["policy"][:] = -1  # nobody of ours
+    rows["policy"][:] = OUTSIDER
     for agent, life in read.items():
         life.enter(rows, task, seats[agent])
     return rows
+
+
+def _all_told(episodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every agent of every episode says how likely its decisions were; some of them would help nobody."""
+    lives: list[Life] = []
+    for episode in episodes:
+        if "actions" in episode:
+            lives.append(episode)
+        else:
+            lives += episode.values()
+    told = ["logp" in life for life in lives]
+    if any(told) and not all(told):
+        raise DataError(
+            f"{told.count(True)} of {len(told)} agents' episodes have a column 'logp'. Give it to all of them, or to none."
+        )
+    return all(told)
 
 
 def _seats(task: Task, agents: Sequence[AgentID], number: int) -> dict[AgentID, int]:
@@ -111,6 +135,7 @@ class _Reading:
         self.terminated = bool(life.get("terminated", True))
         self.steps = np.asarray(life.get("steps", np.arange(self.count)), np.int64)
         self.rewards = np.asarray(life["rewards"], np.float32)
+        self.logp = np.asarray(life.get("logp", np.zeros(self.count)), np.float32)
         self._check_lengths(life)
         # The same readers as for envs: what an env must not show, a recording must not hold.
         reader = Reader(kind, kind.observation_space)
@@ -153,6 +178,8 @@ class _Reading:
             raise self._wrong(
                 f"{n} actions need {n} rewards and {n} steps, got {self.rewards.shape} and {self.steps.shape}"
             )
+        if self.logp.shape != (n,) or not np.isfinite(self.logp).all():
+            raise self._wrong(f"{n} actions need {n} finite numbers of logp, got {self.logp.tolist()}")
         before = np.append(-1, self.steps[:-1])
         if (self.steps <= before).any():
             raise self._wrong("steps have to be env steps from 0 on, each later than the one before")
@@ -178,6 +205,7 @@ class _Reading:
         rows[f"new_obs.{k}"][outcomes, column] = self.obs[1:]
         rows[f"new_legal.{k}"][outcomes, column] = self.legal[1:]
         rows[f"actions.{k}"][steps, column], rows["rewards"][steps, seat] = self.actions, self.rewards
+        rows["action_logp"][steps, seat] = self.logp
         rows["present"][steps, seat], rows["new_present"][steps[1:] - 1, seat] = True, True
         first, last = int(steps[0]), int(steps[-1])
         rows["alive"][first : last + 1, seat] = True

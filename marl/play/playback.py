@@ -13,7 +13,7 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Task
 from marl.envs.batched import StepOutput
-from marl.offline.recording import Recorder
+from marl.offline.recording import Recorder, who_tells
 from marl.play.changes import NOTHING, Changes
 from marl.play.exported_run import open_playable
 from marl.play.return_summary import Tally, episode_line
@@ -82,7 +82,7 @@ def _watchers(
         ending.callback(screen.close)
         found.append(Shown(screen))
     if options.save is not None:
-        notes = Notes(runner, options.save)
+        notes = Notes(runner, options.save, options.explore)
         ending.callback(notes.recorder.close)
         found.append(notes)
     if options.video is not None:
@@ -161,12 +161,15 @@ class Shown:
 class Notes:
     """Writes down what the policies do, step by step."""
 
-    def __init__(self, runner: EnvRunner, directory: Path) -> None:
+    def __init__(self, runner: EnvRunner, directory: Path, ways: Sequence[bool]) -> None:
         env = runner.env
         task = Task(env.kinds, env.state_size)
         self.buffer = RolloutBuffer(task, runner.policy_ids, env.num_envs, complete_episodes=False)
         normalized = runner.config.normalize_actions
-        self.recorder = Recorder(directory.expanduser(), task, env.name, runner.policy_ids, normalized)
+        named = dict(zip(runner.policy_ids, runner.policies, strict=True))
+        # Played in two ways, a recording does not say which episode was played how.
+        told = [place for place in who_tells(named, ways[0]) if place in who_tells(named, ways[-1])]
+        self.recorder = Recorder(directory.expanduser(), task, env.name, runner.policy_ids, normalized, told=told)
         self.recorder.prepare()
 
     def begin(self, runner: EnvRunner) -> None:

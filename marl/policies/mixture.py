@@ -109,6 +109,11 @@ class Mixture(Policy):
             )
         return joined_insights(found, member=number)
 
+    def tells_logp(self, explore: bool) -> bool:
+        """Given the member that plays: which one does, has nothing to do with what is seen."""
+        del explore
+        return self.member(0).tells_logp(self.draws_actions)
+
     def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
         changed = after.copy()
         playing = after[:, 0].astype(np.int64) - 1

@@ -84,6 +84,16 @@ class Policy(nn.Module, ABC):
         del inputs, carry, explore
         return Insight()
 
+    def tells_logp(self, explore: bool) -> bool:
+        """Whether ``Decision.logp`` is how likely its behaviour was to choose so, with or without ``explore``."""
+        del explore
+        return False
+
+    def log_density(self, inputs: Inputs, carry: Floats, actions: Array) -> Floats | None:
+        """``log pi(a|o)`` of actions with coordinates, in the units of ``Decision.actions``; None: it has no density."""
+        del inputs, carry, actions
+        return None
+
     def recarried(self, inputs: Inputs, before: Floats, after: Floats, actions: Array) -> Floats:
         """The carry ``after`` a decision that began with the carry ``before``, had these actions been taken instead."""
         del inputs, before, actions

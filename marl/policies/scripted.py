@@ -33,9 +33,15 @@ class RandomPolicy(Policy):
         rows, columns = len(inputs), self.kind.columns
         actions = self._numbers(rows, rng).astype(columns.dtype)
         legal = inputs.legal if inputs.legal.shape[1] else np.ones((rows, columns.options))
+        logp = np.zeros(rows, np.float32)
         for column, options in columns.options_of(legal.astype(np.float32)):
             actions[:, column] = race(options, rng)
-        return Decision(actions.reshape(rows, *self.kind.action_shape), np.zeros(rows, np.float32), carry)
+            logp -= np.log(options.sum(axis=1))
+        return Decision(actions.reshape(rows, *self.kind.action_shape), logp, carry)
+
+    def tells_logp(self, explore: bool) -> bool:
+        del explore
+        return not self.kind.columns.numbers  # of coordinates no density is told
 
     def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
         """Even chances of the legal options."""

@@ -170,6 +170,16 @@ class SquashedPolicy(NetworkPolicy):
         mean, std = self.distribution.spread(params)
         return Insight(self.distribution.probabilities(params), mean, std)
 
+    def tells_logp(self, explore: bool) -> bool:
+        return explore
+
+    def log_density(self, inputs: Inputs, carry: Floats, actions: Array) -> Floats | None:
+        del carry
+        with torch.inference_mode():
+            params = self.forward(*self.tensors(inputs, self.model.device))
+            found: Floats = self.distribution.logp(params, self.tensor(np.ascontiguousarray(actions))).cpu().numpy()
+        return found
+
     def _uniform(self, legal: Bools, rows: int, rng: np.random.Generator) -> tuple[Array, Floats]:
         if self.gaussian is not None:
             return self.gaussian.uniform(rows, rng)

@@ -99,6 +99,16 @@ class StochasticPolicy(NetworkPolicy):
         value = out[:, -1].cpu().numpy() if self.shares_value else None
         return Insight(self.distribution.probabilities(numbers), mean, std, value=value)
 
+    def tells_logp(self, explore: bool) -> bool:
+        return explore  # of a greedy choice it is the chance that it would have had
+
+    def log_density(self, inputs: Inputs, carry: Floats, actions: Array) -> Floats | None:
+        with torch.inference_mode():
+            out = self.outputs(inputs, carry)
+            params = self._params(out, torch.from_numpy(inputs.legal).to(out.device))
+            found: Floats = self.distribution.logp(params, self.tensor(np.ascontiguousarray(actions))).cpu().numpy()
+        return found
+
     # -- learning --------------------------------------------------------------------------------------------------
 
     def forward(

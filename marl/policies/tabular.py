@@ -83,6 +83,10 @@ class TabularPolicy(Policy):
         logp = np.zeros(len(actions)) if self.greedy else np.log(np.maximum(drawn, 1e-38))
         return Decision(actions, logp.astype(np.float32), self._carried(rows, actions, carry))
 
+    def tells_logp(self, explore: bool) -> bool:
+        del explore
+        return True
+
     def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
         """Chances of the actions as they are played ``[N, n]``."""
         chances = self._chances(self._rows(inputs, carry), inputs.legal)

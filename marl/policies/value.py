@@ -83,20 +83,23 @@ class ValuePolicy(NetworkPolicy):
         if explore and self.exploration.temperature:
             actions, logp = self._drawn(values, inputs.legal, rng)
         else:
-            actions, logp = self._best(values, inputs.legal, rng, explore), np.zeros(len(values), np.float32)
+            actions, logp = self._best(values, inputs.legal, rng, explore)
         if memory is not None:
             taken = torch.from_numpy(actions).to(memory.device)
             carry = self.model.carried(memory, taken, torch.zeros(len(taken), device=memory.device)).cpu().numpy()
         return Decision(actions, logp, carry)
 
-    def _best(self, values: Floats, legal: Bools, rng: np.random.Generator, explore: bool) -> Ints:
-        """The best actions, and with the chance epsilon others."""
-        actions: Ints = values.argmax(axis=1)
+    def _best(self, values: Floats, legal: Bools, rng: np.random.Generator, explore: bool) -> tuple[Ints, Floats]:
+        """The best actions, and with the chance epsilon others; and how likely they were."""
+        best: Ints = values.argmax(axis=1)
         epsilon = self.exploration.chance_of_random() if explore else 0.0
-        if epsilon > 0.0:
-            random = rng.random(len(actions), np.float32) < epsilon
-            actions = np.where(random, race(self._choices(legal, len(actions)), rng), actions)
-        return actions
+        if epsilon <= 0.0:
+            return best, np.zeros(len(best), np.float32)
+        allowed = self._choices(legal, len(best))
+        random = rng.random(len(best), np.float32) < epsilon
+        actions = np.where(random, race(allowed, rng), best)
+        logp = np.log(epsilon / allowed.sum(axis=1) + (1 - epsilon) * (actions == best)).astype(np.float32)
+        return actions, logp
 
     def _drawn(self, values: Floats, legal: Bools, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """Actions drawn by their values, and how likely they were."""
@@ -107,8 +110,7 @@ class ValuePolicy(NetworkPolicy):
 
     def chances(self, values: Floats, legal: Bools, *, explore: bool) -> Floats | None:
         """Of the actions ``[N, num_actions]`` by their values; None where noise on weights decides: none can be told."""
-        noisy = bool(self.noisy_layers) or isinstance(self.exploration, ParameterNoise)
-        if explore and noisy:
+        if explore and self._plays_noisy_weights:
             return None
         best = np.where(self._choices(legal, len(values)) > 0, values, np.float32(ILLEGAL))
         if explore:
@@ -129,6 +131,14 @@ class ValuePolicy(NetworkPolicy):
         """Certain of the highest value."""
         found: Floats = np.eye(self.num_actions, dtype=np.float32)[values.argmax(axis=1)]
         return found
+
+    def tells_logp(self, explore: bool) -> bool:
+        # A perturbed network plays then, and nobody knows how likely its choice was.
+        return not (explore and self._plays_noisy_weights)
+
+    @property
+    def _plays_noisy_weights(self) -> bool:
+        return bool(self.noisy_layers) or isinstance(self.exploration, ParameterNoise)
 
     def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
         """Action values without noise on weights; chances only where it explores, as greedy play takes the highest value."""

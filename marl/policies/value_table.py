@@ -70,6 +70,10 @@ class ValueTable(Policy):
         logp = np.log(chances[np.arange(len(actions)), actions])
         return Decision(actions, logp.astype(np.float32), carry)
 
+    def tells_logp(self, explore: bool) -> bool:
+        del explore
+        return True
+
     def chances(self, inputs: Inputs, *, explore: bool) -> NDArray[np.float64]:
         """How likely each action is played ``[N, actions]``. Without ``explore`` the first of the best ones is certain."""
         best = best_of(self.values_of(inputs.obs, inputs.agent_index), inputs.legal)

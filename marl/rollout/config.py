@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
@@ -25,6 +25,8 @@ ONE_AFTER_THE_OTHER = "workers in this process play one after the other, and onl
 RECORDED = "what was recorded is what it is"
 ES_EPISODES = "es compares the returns of whole episodes and explores by moving weights"
 ES_PLAYS = "es plays whole episodes, populations of its own (num_perturbations pairs of episodes_per_perturbation)"
+
+FROM_RECORDINGS = "values are estimated from recorded episodes; where envs are played, evaluation measures them"
 
 # What says the same as `"input": lambda ioctx: PolicyServerInput(ioctx, address, port)`; env is None there.
 INSTEAD_OF_A_SERVER = (
@@ -170,6 +172,23 @@ class RolloutConfig(Config):
             needs(not_given("output"), why="a round that comes again is no new recording"),
             not_for("es", why=ES_PLAYS),
         ),
+    )
+    off_policy_estimator: list[str] = Field(
+        [],
+        description="What the learning policies would earn, told from the recordings of input without playing, as "
+        "off_policy_estimator in results: is (importance sampling), wis (weighted), dr (doubly robust), or names that you "
+        "have registered.",
+        json_schema_extra=declare(needs(given("input"), why=FROM_RECORDINGS)),
+    )
+    off_policy_interval: PositiveInt = Field(
+        10,
+        description="Iterations between two estimates; the last iteration always has one.",
+        json_schema_extra=declare(needs(given("off_policy_estimator"))),
+    )
+    off_policy_gamma: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="Discount of estimated values, per env step; 1: the sum of rewards, as policy_reward_mean.",
+        json_schema_extra=declare(needs(given("off_policy_estimator"))),
     )
     record_env: bool | PositiveInt = Field(
         False,

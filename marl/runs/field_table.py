@@ -33,6 +33,17 @@ episode_media.NAME | | Files with the pictures that your callbacks put into epis
 episode_media | | Pictures of your callbacks. Empty without callbacks.
 evaluation.episodes | episodes | How many episodes this evaluation played.
 evaluation | | The numbers of this iteration's evaluation; only there when one was due.
+off_policy_estimator.POLICY.ESTIMATOR.value | reward | What the policy's agents would earn in an episode, by this estimator on
+    recorded episodes (input); null where none of these holds only actions that the policy might take.
+off_policy_estimator.POLICY.ESTIMATOR.low | reward | The lower end of its 95 % interval.
+off_policy_estimator.POLICY.ESTIMATOR.high | reward | The upper end of its 95 % interval.
+off_policy_estimator.POLICY.recorded.value | reward | What the same agents earned in the recorded episodes, on average.
+off_policy_estimator.POLICY.recorded.low | reward | The lower end of the 95 % interval of that mean.
+off_policy_estimator.POLICY.recorded.high | reward | The upper end of the 95 % interval of that mean.
+off_policy_estimator.POLICY.episodes | episodes | How many recorded episodes there are.
+off_policy_estimator.POLICY.effective_episodes | episodes | How many episodes of the policy's own they are worth. Few of many:
+    the policy does other things than those who were recorded, and estimates tell little.
+off_policy_estimator | | Estimates by recorded episodes, one block per policy; only there when they were due.
 episodes_this_iter | episodes | How many episodes ended in this iteration.
 episodes_total | episodes | How many episodes have ended since the run began.
 training_iteration | iterations | How many iterations the run has made; an iteration is collecting and learning until

@@ -10,10 +10,15 @@ import numpy as np
 from marl.data.episode import EpisodeStats
 from marl.data.task import Floats, PolicyID
 from marl.errors import ConfigError, did_you_mean
+from marl.page import notebook
 from marl.runs.custom_metrics import custom_histograms, custom_numbers
 from marl.runs.fields import meaning_of
 
 Result: TypeAlias = dict[str, Any]
+FIRST_SHOWN = (
+    "training_iteration", "timesteps_total", "episodes_total", "episode_reward_mean", "episode_len_mean", "best_evaluation",
+    "time_total_s", "done",
+)  # fmt: skip
 
 LONGEST_HISTOGRAM = 1_000  # newest episodes in hist_stats
 
@@ -36,6 +41,18 @@ WALL_CLOCK_FIELDS = frozenset(
     }
 )
 """Fields that differ between two otherwise equal runs."""
+
+
+class ShownResult(dict[str, Any]):
+    """A result, which a notebook shows as a small table with everything else folded."""
+
+    def _repr_html_(self) -> str:
+        return notebook.block("result", self.shown())
+
+    def shown(self) -> notebook.Html:
+        first = [(name, self[name]) for name in FIRST_SHOWN if self.get(name) is not None]
+        rest = {name: value for name, value in self.items() if name not in FIRST_SHOWN}
+        return notebook.Html(notebook.table(("", ""), first) + notebook.tree("all other fields", rest))
 
 
 def episode_numbers(stats: EpisodeStats, policies: Sequence[PolicyID]) -> Result:

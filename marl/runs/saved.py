@@ -53,6 +53,8 @@ STAYS_HERE: Mapping[str, Callable[[Any], bool]] = {
 """Values of such keys that are no place elsewhere."""
 EMPTY: Mapping[str, object] = {"loggers": []}
 """What says that there is no such place; null for all other keys."""
+WITH_RECORDINGS = ("off_policy_estimator", "off_policy_interval", "off_policy_gamma")
+"""Keys that say nothing without ``input``."""
 PLACES_OF_NEW_RUNS = {**PLACES, "load": "the checkpoints that its policies start from"}
 """Only a run that begins follows ``load``: one that is resumed has weights of its own."""
 
@@ -238,7 +240,10 @@ def check_stays_inside(directory: Path) -> None:
 def without_places(described: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario for somebody who only looks: it reads no recordings, writes none, joins no cluster."""
     places = {key.partition(".")[0]: None for key in PLACES}
-    return {**described, "load": {}, "output_format": "npz", **places, "loggers": []}
+    looking = {**described, "load": {}, "output_format": "npz", **places, "loggers": []}
+    for key in WITH_RECORDINGS:
+        looking.pop(key, None)
+    return looking
 
 
 def place_in(described: Mapping[str, Any], key: str) -> Any:

@@ -19,6 +19,7 @@ REPLAY = "the keys of the replay are buffer_size, train_batch_size, learning_sta
 MORE_WORKERS = "every copy lives in its worker; for slow envs use more num_workers with fewer num_envs_per_worker"
 ALWAYS = "it is always done; drop it"
 FROM_ENV = "spaces are asked of the env; drop it"
+ESTIMATES = "say off_policy_estimator: [is, wis, dr]; evaluation plays in the env, as `simulation` did"
 LAST_100 = "a result covers the episodes of its iteration, or the last 100; drop it"
 
 OLD_KEYS: dict[str, str] = {
@@ -84,8 +85,8 @@ OLD_KEYS: dict[str, str] = {
     "evaluation_num_workers": "the workers of training evaluate, on envs of their own; drop it",
     "online_eval": "say evaluation: {interval: N}; 0: none",
     "online_eval_episode": "say evaluation: {episodes: N}",
-    "off_policy_estimation_methods": "recordings are judged by evaluation; drop it",
-    "input_evaluation": "recordings are judged by evaluation; drop it",
+    "off_policy_estimation_methods": ESTIMATES,
+    "input_evaluation": ESTIMATES,
     # recordings
     "output_compress_columns": "recordings are always compressed; drop it",
     "output_max_file_size": "a file holds 1000 episodes; drop it",

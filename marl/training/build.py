@@ -127,7 +127,7 @@ def build_parts(setup: Setup, fresh: bool) -> RunParts:
         for name in learning.trained & set(setup.scenario.load):  # a loaded policy that learns explores anew
             policies[name].anneal(0)
         workers = make_pool(setup, policies)
-        source = choose_source(setup, workers, learning.members)
+        source = choose_source(setup, workers, learning.members, policies)
         undo.pop_all()
     return RunParts(policies, learning, workers, source, choose_trained)
 

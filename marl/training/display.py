@@ -285,6 +285,11 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[str]]:
     return titles, policies
 
 
+def table_titles(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Titles of all columns of these rows, from left to right."""
+    return _columns(rows)[0]
+
+
 def _first_to_go(policies: Sequence[str]) -> list[str]:
     """The columns in the order in which they leave a table that is too wide."""
     more, first = policies[POLICIES_FIRST_SHOWN:], policies[:POLICIES_FIRST_SHOWN]

@@ -10,7 +10,7 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import PolicyID
 from marl.runs.custom_metrics import pictures
 from marl.runs.files import to_plain
-from marl.runs.result import Result, episode_numbers, without_wall_clock
+from marl.runs.result import Result, ShownResult, episode_numbers, without_wall_clock
 from marl.runs.system_info import whereabouts
 from marl.scenario.describe import describe
 
@@ -71,7 +71,7 @@ def begin_result(trainer: Trainer, learned: Learned) -> Result:
     }
     for extension in trainer.extensions:
         result |= extension.numbers(trainer)
-    return result
+    return ShownResult(result)
 
 
 def to_keep(result: Result) -> Result:

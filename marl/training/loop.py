@@ -18,6 +18,7 @@ from marl.runs.progress import progress_of
 from marl.runs.result import Result
 from marl.training.display import Display, Quiet
 from marl.training.extensions.evaluation import EvaluationBrokenOff
+from marl.training.notebook_display import notebook_display
 from marl.training.noting import noted_in
 from marl.training.trainer import Trainer
 
@@ -45,8 +46,21 @@ def run_until_stopped(trainer: Trainer, display: Display | None = None, stopping
     """
     directory = trainer.store.directory
     assert directory is not None
-    with noted_in(directory, display or Quiet(), lambda: trainer.iteration) as noting:
+    with _shown(display, directory) as shown, noted_in(directory, shown, lambda: trainer.iteration) as noting:
         return _run(trainer, noting, stopping or interruptible(lambda: _stop_soon(trainer, noting)))
+
+
+@contextmanager
+def _shown(display: Display | None, directory: Path) -> Iterator[Display]:
+    """Who trains in a notebook and asks for nothing sees it there; in a program it is quiet."""
+    own = None
+    if display is None:
+        display = own = notebook_display()
+    try:
+        yield display or Quiet()
+    finally:
+        if own is not None:  # others are ended by those who gave them
+            own.finish([f"results: {directory}"])
 
 
 def _run(trainer: Trainer, display: Display, stopping: Stopping) -> Outcome:

@@ -20,6 +20,7 @@ from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
 from marl.scenario.resolve import Setup
 from marl.training.learners import Learners
+from marl.training.notebook_display import trainer_as_html
 
 
 class PolicyAccess:
@@ -37,6 +38,10 @@ class PolicyAccess:
     def set_policies_to_train(self, policies: Collection[PolicyID]) -> None:
         """Train only these from now on; the others stay as they are, bit for bit."""
         self.learning.train_only(policies, self.setup.roles)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return trainer_as_html(self)  # type: ignore[arg-type]  # this is the half of a trainer that users talk to
 
     def get_policy(self, policy_id: PolicyID = "default_policy") -> Policy:
         """A policy by its id; where there is only one, the default id finds it."""

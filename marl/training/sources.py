@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from marl.algos.learner import Learner
+from marl.data.task import PolicyID
 from marl.errors import UserError
 from marl.offline.json_traces import text_files
-from marl.offline.recording import RecordedPlay, Recorder
+from marl.offline.recording import RecordedPlay, Recorder, who_tells
 from marl.offline.source import RecordedEpisodes, check_learners
+from marl.policies.policy import Policy
 from marl.rollout.pool import WorkerPool
 from marl.rollout.rollout_buffer import Collected
 from marl.rollout.same_round import SameRound
 from marl.scenario.env import env_name
+from marl.scenario.external import is_external
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
 from marl.training.extensions.callbacks import refuse_idle
@@ -37,17 +40,21 @@ class Source(Protocol):
         ...
 
 
-def choose_source(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
+def choose_source(
+    setup: Setup, workers: WorkerPool, learners: Sequence[Learner], policies: Mapping[PolicyID, Policy]
+) -> Source:
     """The workers, written down where asked, or their first round alone; recorded episodes; populations where learners are
     evolution strategies."""
     try:
-        return _chosen(setup, workers, learners)
+        return _chosen(setup, workers, learners, policies)
     except UserError:
         workers.stop()  # nobody else knows of them yet
         raise
 
 
-def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> Source:
+def _chosen(
+    setup: Setup, workers: WorkerPool, learners: Sequence[Learner], policies: Mapping[PolicyID, Policy]
+) -> Source:
     scenario, evolution = setup.scenario, evolves(setup)
     refuse_idle(workers.local_worker().hooks, evolution, scenario.input)  # known only now that workers have made them
     if evolution:
@@ -58,12 +65,16 @@ def _chosen(setup: Setup, workers: WorkerPool, learners: Sequence[Learner]) -> S
     if scenario.fake_sampler:
         return SameRound(workers)
     if scenario.output is not None:
-        return RecordedPlay(workers, _recorder(setup, Path(scenario.output).expanduser()))
+        return RecordedPlay(workers, _recorder(setup, Path(scenario.output).expanduser(), policies))
     return workers
 
 
-def _recorder(setup: Setup, directory: Path) -> Recorder:
+def _recorder(setup: Setup, directory: Path, policies: Mapping[PolicyID, Policy]) -> Recorder:
     scenario = setup.scenario
+    told: list[int] = []
+    # Clients of an external env may play by themselves, and need not say how likely that was.
+    if not is_external(scenario):
+        told = who_tells({name: policies[name] for name in setup.policies}, scenario.explore)
     files = None
     if scenario.output_format == "json":
         files = text_files(directory, setup)
@@ -74,6 +85,7 @@ def _recorder(setup: Setup, directory: Path) -> Recorder:
         policies=list(setup.policies),
         normalized=scenario.normalize_actions,
         files=files,
+        told=told,
     )
 
 

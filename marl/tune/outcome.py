@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import TrainingError
+from marl.page import notebook
 from marl.runs.files import RunFiles
 from marl.runs.saved import PLACES_OF_NEW_RUNS, command_again, places_again
 from marl.tune.generations import Generation
@@ -119,6 +120,15 @@ class Tuning:
     @property
     def best_checkpoint(self) -> Path | None:
         return self.best_trial.checkpoint
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: trials by their scores, the best ones first."""
+        scored = [trial for trial in self.trials if trial.score is not None]
+        scored.sort(key=lambda trial: -self.objective.sign * (trial.score or 0.0))
+        rest = [trial for trial in self.trials if trial.score is None]
+        rows = [(trial.trial_id, trial.status, trial.score, dict(trial.params)) for trial in [*scored, *rest]]
+        titles = ("trial", "status", f"{self.metric} ({self.mode})", "keys")
+        return notebook.block(f"Tuning: {len(rows)} trials in {self.directory}", notebook.table(titles, rows))
 
 
 def outcome_of(journal: Journal) -> Tuning:

@@ -240,6 +240,15 @@ NEEDS: list[Row] = [
     Row("RolloutConfig", "fake_sampler", True, "no input", {"input": "data"}, {}),
     Row("RolloutConfig", "fake_sampler", True, "no output", {"output": "new"}, {}),
     Row("RolloutConfig", "output_format", "json", "output", {}, {"output": "new"}),
+    Row("RolloutConfig", "off_policy_estimator", ["is"], "input", {}, {"input": "data"}),
+    Row(
+        "RolloutConfig", "off_policy_interval", 3, "off_policy_estimator", {},
+        {"input": "data", "off_policy_estimator": ["is"]},
+    ),
+    Row(
+        "RolloutConfig", "off_policy_gamma", 0.9, "off_policy_estimator", {},
+        {"input": "data", "off_policy_estimator": ["is"]},
+    ),
     Row("RolloutConfig", "env_task_fn", "mine:tasks", "no input", {"input": "data"}, {}),
     Row("Scenario", "stacked", True, "num_workers: 0 or pool: in_process", {"num_workers": 1}, {}),
     Row("Scenario", "stacked", True, "num_learners: 1", {"num_learners": 2}, {}),

@@ -17,6 +17,7 @@ from marl.analysis.compare.keys import Difference, differences, told
 from marl.analysis.compare.statistics import Scores, holm, improvement, interval, iqm, rank_test, resampled, smallest_p
 from marl.analysis.report.curves import look_into
 from marl.errors import ConfigError, did_you_mean
+from marl.page import notebook
 from marl.runs.fields import fields_of
 from marl.runs.result import SMALLER_IS_BETTER, look_up
 
@@ -97,6 +98,23 @@ class Comparison:
             "pairs": [vars(pair) for pair in self.pairs],
             "notes": list(self.notes),
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: everybody's scores, who is better than whom, and remarks folded."""
+        rows = []
+        for curve in self.curves:
+            middle, low, high = float(curve.middle[-1]), float(curve.low[-1]), float(curve.high[-1])
+            rows.append((curve.name, len(curve.values), middle, f"{low:.6g} to {high:.6g}"))
+        verdicts = [
+            (pair.first, pair.second, pair.better or "not distinguishable", pair.p_value) for pair in self.pairs
+        ]
+        parts = [
+            notebook.table(("", "runs", "IQM", f"{self.confidence:.0%}"), rows),
+            notebook.table(("first", "second", "better", "p"), verdicts),
+        ]
+        if self.notes:
+            parts.append(notebook.folded(f"{len(self.notes)} notes", notebook.lines(self.notes)))
+        return notebook.block(f"Comparison by {self.metric} at {self.steps[-1]:g} env steps", *parts)
 
     def _entrant_as_json(self, curve: Curve) -> dict[str, Any]:
         final = curve.values[:, -1]

@@ -9,6 +9,7 @@ from marl.scenario.resolve import Setup
 from marl.training.extensions.callbacks import UserCallbacks
 from marl.training.extensions.curriculum import Curriculum
 from marl.training.extensions.endless import Endless
+from marl.training.extensions.estimates import Estimates
 from marl.training.extensions.evaluation import Evaluation
 from marl.training.extensions.exploitability import Exploitability
 from marl.training.extensions.extension import Extension
@@ -27,12 +28,14 @@ class Extensions:
         self.exploitability = Exploitability(setup)
         self.video = make_camera(setup)
         self.evaluation = Evaluation(setup.scenario.evaluation)
+        self.estimates = Estimates(setup.scenario)
         self.endless = Endless()
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
     def join(self, trainer: Trainer) -> None:
         """The trainer has its policies, learners and workers: build those that need them."""
+        self.estimates.join(trainer)
         self.callbacks = UserCallbacks(trainer)
         self.rounds = PopulationRounds(trainer)
 
@@ -44,6 +47,7 @@ class Extensions:
         yield self.rounds  # first, because what is measured is the population after its round
         yield self.endless  # before an evaluation, which may be the first that does not end
         yield self.evaluation
+        yield self.estimates
         yield self.exploitability
         yield self.video
         yield self.callbacks
