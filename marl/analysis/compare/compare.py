@@ -139,7 +139,7 @@ def compare(
     rng = np.random.default_rng(seed)
     curves, drawn = [], []
     for name, lines in points.items():
-        values = np.array([_held(line, steps) for line in lines])
+        values = np.array([held(line, steps) for line in lines])
         again = resampled(values, resamples, rng)
         low, high = interval(iqm(again, axis=1), confidence)
         curves.append(Curve(name, values, iqm(values), low, high))
@@ -258,7 +258,7 @@ def _cut_short(points: Mapping[str, list[Line]], last: float) -> list[str]:
     return [f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"]
 
 
-def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
+def held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
     """The newest value at or before each step."""
     at, values = np.array(line).T
     found: Scores = values[np.searchsorted(at, steps, side="right") - 1]
