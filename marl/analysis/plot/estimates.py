@@ -1,4 +1,4 @@
-"""One number for many envs, after Agarwal et al. (2021), *Deep reinforcement learning at the edge of the statistical precipice*.
+"""One number for many envs (Agarwal et al., 2021, *Deep reinforcement learning at the edge of the statistical precipice*).
 
 Scores of one algorithm are a list with an array per env; arrays lead with the runs, or with ``[resamples, runs]``.
 

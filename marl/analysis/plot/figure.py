@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def make_chart(
     notes = [*notes, *grouped.notes, *chart.notes]
     if len(grouped.lines) > MOST_LINES:
         notes.append(
-            f"{len(grouped.lines)} lines are more than readers can tell apart. Give fewer runs, or choose by --by what makes a line."
+            f"{len(grouped.lines)} lines are more than readers can tell apart. Give fewer runs, or choose by --by what "
+            "makes a line."
         )
     return replace(chart, notes=notes)
 
@@ -77,6 +78,9 @@ def write_chart(chart: Chart, look: Look, files: Files) -> None:
     draw_chart(chart, look, list(files.figures))
     if files.data is None:
         return
-    texts = {".csv": chart.as_csv, ".json": lambda: json.dumps(chart.as_json(), indent=1) + "\n"}
+    texts: dict[str, Callable[[], str]] = {
+        ".csv": chart.as_csv,
+        ".json": lambda: json.dumps(chart.as_json(), indent=1) + "\n",
+    }
     make_folder(files.data.parent)
     write_atomically(files.data, texts[files.data.suffix.lower()]())

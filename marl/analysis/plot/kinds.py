@@ -122,7 +122,7 @@ def aggregates(grouped: Grouped, numbers: Numbers) -> Chart:
     notes = list(finals.notes)
     if len(finals.envs) == 1:
         notes.append("with one env the median over envs is that env's mean")
-    shown = f"Aggregates of the runs' scores{_over(finals)}; bars: {_intervals(numbers)}."
+    shown = f"Aggregates of scores{_over(finals)}; bars: {_intervals(numbers)}. Of the optimality gap less is better."
     facts = {**_facts(grouped, numbers, finals), **_scales_as_json(scales)}
     return Chart("aggregates", panels, f"{shown} {_in_words(scales)}", facts, notes)
 

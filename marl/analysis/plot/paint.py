@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from marl.analysis.plot.chart import Chart, Panel, Series
-from marl.analysis.plot.style import LOG_AXES, MARKERS, NARROWEST_PANEL, Look, Pen, drawing, pen
+from marl.analysis.plot.style import DASHES, LOG_AXES, MARKERS, NARROWEST_PANEL, Look, Pen, drawing, pen
 from marl.errors import ConfigError
 from marl.runs.curve import drawn
 from marl.storage import make_folder, write_atomically
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 PANEL_HEIGHT = 0.72  # of its width
 LEAST_HEIGHT, MOST_HEIGHT = 1.35, 2.6  # inches of a panel of lines
 ROW_HEIGHT = 0.2  # inches
+PAIRS = "#888888"
+LETTER = 0.6 / 72  # inches of a letter's width per point of the font, at most on average
 FEW_POINTS = 12  # of a line, up to which every one has a marker
 Paint: TypeAlias = Callable[["Axes", Panel, Mapping[str, Pen], Look], None]
 
@@ -55,14 +58,16 @@ def figure_of(chart: Chart, look: Look) -> Figure:
     """The figure, within ``style.drawing``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     in_rows = not len(chart.panels[0].series[0].x)
     columns = look.columns or max(1, int(look.size.width // NARROWEST_PANEL))
     columns = min(columns, len(chart.panels))
     rows = math.ceil(len(chart.panels) / columns)
-    figure = Figure(figsize=(look.size.width, 1.0), layout="constrained")
+    figure = Figure(
+        figsize=(look.size.width, 1.0), layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.03, hspace=0.04)
+    )
     FigureCanvasAgg(figure)  # measures texts and needs no screen
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.03, hspace=0.04)
     pens = {name: pen(number) for number, name in enumerate(chart.names)}
     paint: Paint = _paint_rows if in_rows else _paint_lines
     places = []
@@ -70,14 +75,13 @@ def figure_of(chart: Chart, look: Look) -> Figure:
         axes = figure.add_subplot(rows, columns, number + 1)
         places.append(axes)
         paint(axes, panel, pens, look)
-        if len(chart.panels) > 1:
-            axes.set_title(drawn(panel.title), pad=3)
         if in_rows and number % columns:
             axes.tick_params(labelleft=False)  # the names stand in the first column
-    _name_axes(figure, places, chart, look, columns)
+    _name_axes(places, chart, look, columns)
+    _write_titles(places, chart, look, columns)
     if look.title:
         figure.suptitle(drawn(look.title))
-    below = 0.0 if in_rows else _legend(figure, places, pens, look)
+    below = 0.0 if in_rows else _legend(figure, pens)
     figure.set_size_inches(look.size.width, look.size.height or rows * _panel_height(chart, look, columns) + below)
     return figure
 
@@ -91,21 +95,25 @@ def _panel_height(chart: Chart, look: Look, columns: int) -> float:
     return min(max(height, LEAST_HEIGHT), MOST_HEIGHT)
 
 
-def _name_axes(figure: Figure, places: list[Axes], chart: Chart, look: Look, columns: int) -> None:
-    """Labels of the axes: once for the whole figure where all panels share them."""
-    for axis, chosen, words in (
-        ("x", look.x_label, [panel.x_label for panel in chart.panels]),
-        ("y", look.y_label, [panel.y_label for panel in chart.panels]),
-    ):
-        if chosen is not None:
-            words = [chosen] * len(words)
-        if len(set(words)) == 1 and len(words) > 1:
-            write = {"x": figure.supxlabel, "y": figure.supylabel}[axis]
-            if words[0]:
-                write(drawn(words[0]))
-            continue
-        for axes, word in zip(places, words, strict=True):
-            {"x": axes.set_xlabel, "y": axes.set_ylabel}[axis](drawn(word), labelpad=2)
+def _name_axes(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:
+    """Labels of the axes: where all panels share one, only at the left and at the bottom of the figure."""
+    x_labels = [look.x_label or panel.x_label for panel in chart.panels]
+    y_labels = [look.y_label or panel.y_label for panel in chart.panels]
+    for number, axes in enumerate(places):
+        is_lowest = number + columns >= len(places)
+        if is_lowest or len(set(x_labels)) > 1:
+            axes.set_xlabel(drawn(x_labels[number]), labelpad=2)
+        if number % columns == 0 or len(set(y_labels)) > 1:
+            axes.set_ylabel(drawn(y_labels[number]), labelpad=2)
+
+
+def _write_titles(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:
+    """The panels' names, in as many lines as they need."""
+    if len(places) == 1:
+        return  # papers say in the caption what a single panel shows
+    letters = int(look.size.width / columns / (LETTER * look.font_size))
+    for axes, panel in zip(places, chart.panels, strict=True):
+        axes.set_title("\n".join(textwrap.wrap(drawn(panel.title), letters)), pad=3)
 
 
 def _paint_lines(axes: Axes, panel: Panel, pens: Mapping[str, Pen], look: Look) -> None:
@@ -123,26 +131,28 @@ def _paint_lines(axes: Axes, panel: Panel, pens: Mapping[str, Pen], look: Look) 
 
 
 def _paint_line(axes: Axes, series: Series, how: Pen, look: Look) -> None:
-    style: dict[str, Any] = {"color": how.colour, "linestyle": how.dashes}
     if look.single_runs:
         for values in series.each:
             axes.plot(series.x, values, color=how.colour, linewidth=0.5, alpha=0.45)
     if len(series.x) == 1:  # a line of one point and a band of no width cannot be seen
         axes.vlines(series.x, series.low, series.high, color=how.colour, linewidth=1.2)
-    every: Any = None
-    if len(series.x) > FEW_POINTS:
-        # A few along the line, each line's at other places, so that lines on top of each other can be told apart.
-        every = (0.04 + 0.05 * (MARKERS.index(how.marker) % 4), 0.2)
+    # Lines with gaps above those without: where several have the same values, all of them are seen.
+    above = 2.0 + 0.1 * DASHES.index(how.dashes)
     axes.fill_between(series.x, series.low, series.high, color=how.colour, alpha=0.18, linewidth=0)
     axes.plot(
-        series.x,
-        series.middle,
-        marker=how.marker,
-        markevery=every,
-        markeredgecolor="white",
-        markeredgewidth=0.3,
-        **style,
-    )
+        series.x, series.middle, color=how.colour, linestyle=how.dashes, zorder=above, marker=how.marker,
+        markevery=_marked(series, how), markeredgecolor="white", markeredgewidth=0.3,
+    )  # fmt: skip
+
+
+def _marked(series: Series, how: Pen) -> Any:
+    """Which points have markers: each line's at other places, so that lines on top of each other can be told apart."""
+    turn = MARKERS.index(how.marker)
+    if len(series.x) <= 3:
+        return None
+    if len(series.x) <= FEW_POINTS:
+        return (turn % 3, 3)
+    return (0.02 + 0.04 * (turn % 5), 0.2)  # shares of the panel's diagonal
 
 
 def _check_positive(panel: Panel, axis: str) -> None:
@@ -150,8 +160,8 @@ def _check_positive(panel: Panel, axis: str) -> None:
         values = series.x if axis == "x" else series.low
         if values.min() <= 0:
             raise ConfigError(
-                f"--log {axis}: {series.name} in {panel.title or 'the figure'} has the value {values.min():g}, but a logarithmic "
-                "axis begins above 0. Leave it out."
+                f"--log {axis}: {series.name} in {panel.title or 'the figure'} has the value {values.min():g}, but a "
+                "logarithmic axis begins above 0. Leave it out."
             )
 
 
@@ -172,11 +182,15 @@ def _paint_rows(axes: Axes, panel: Panel, pens: Mapping[str, Pen], look: Look) -
     places = range(len(names))
     for place, series in enumerate(panel.series):
         width = series.high[0] - series.low[0]
-        colour = pens[series.name].colour
+        # Pairs have no colour of their own: it would be taken for that of an algorithm in other figures.
+        colour = pens[series.name].colour if panel.mark is None else PAIRS
         axes.barh(place, width, left=series.low[0], height=0.55, color=colour, alpha=0.55, linewidth=0)
         axes.plot([series.middle[0]] * 2, [place - 0.33, place + 0.33], color="black", linewidth=1.4)
     axes.set_yticks(list(places), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
+    # Bars stick to the edge otherwise, which cuts their strokes in half.
+    axes.use_sticky_edges = False
+    axes.margins(x=0.08)
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -188,7 +202,7 @@ def _paint_rows(axes: Axes, panel: Panel, pens: Mapping[str, Pen], look: Look) -
         axes.set_xlim(*look.x_limits)
 
 
-def _legend(figure: Figure, places: list[Axes], pens: Mapping[str, Pen], look: Look) -> float:
+def _legend(figure: Figure, pens: Mapping[str, Pen]) -> float:
     """One legend below all panels, in as many columns as fit; returns its height in inches."""
     from matplotlib.lines import Line2D
 

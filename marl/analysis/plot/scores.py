@@ -98,8 +98,8 @@ def _place(env: str, lines: Sequence[Line], x: str, at: float | None, extend: bo
         at = last
     if not first <= at <= last:
         raise ConfigError(
-            f"{env}: all runs have a value from {first:,.6g} to {last:,.6g} {what} only; asked for {at:,.6g}. Choose a place by "
-            "--at, or give runs of the same length."
+            f"{env}: all runs have a value from {first:,.6g} to {last:,.6g} {what} only; asked for {at:,.6g}. Choose a place "
+            "by --at, or give runs of the same length."
         )
     notes = []
     if max(ends) > A_LITTLE * at:

@@ -41,11 +41,14 @@ class Size(NamedTuple):
     height: float | None
 
 
+COLUMN = Size(WIDTHS["column"], None)
+
+
 @dataclass(frozen=True)
 class Look:
     """All that changes the drawing and no number."""
 
-    size: Size = Size(WIDTHS["column"], None)
+    size: Size = COLUMN
     columns: int | None = None
     font: str = "DejaVu Sans"  # comes with matplotlib, so figures look alike on every machine
     font_size: float = 8.0
@@ -91,7 +94,8 @@ def drawing(look: Look) -> Iterator[None]:
             f"--font {look.font!r}: there is no such font here.{did_you_mean(look.font, known)} Always there: DejaVu Sans, "
             "DejaVu Serif, STIXGeneral (like Times)."
         ) from None
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **_settings(look)}):
+    settings: Any = {**matplotlib.rcParamsDefault, "backend": "agg", **_settings(look)}
+    with matplotlib.rc_context(settings):
         yield
 
 
