@@ -109,3 +109,7 @@ def test_a_line_ends_with_its_first_run_or_keeps_last_values() -> None:
     places, values = aligned([short, long], extend=True)
     assert places.tolist() == [15, 20, 30]
     assert values.tolist() == [[1, 2, 2], [5, 5, 6]]
+
+
+def test_what_is_above_one_does_not_make_up_for_what_is_below() -> None:
+    assert AGGREGATES["optimality gap"]([np.array([0.5, 3.0])]) == pytest.approx(0.25)
