@@ -105,18 +105,19 @@ def plot(
         metrics=metrics or [], x=x, statistic=statistic, confidence=confidence, resamples=resamples, smooth=smooth,
         extend=extend, at=at, normalise=normalise or [],
     )  # fmt: skip
-    words = by.split(",") if by else []
-    chart = make_chart(sources, kind, words, numbers, labels or [])
+    chart = make_chart(sources, kind, words_in(by), numbers, labels or [])
     write_chart(chart, look, files)
-    written = [str(path) for path in files.figures]
     if as_json:
-        print(json.dumps({**chart.as_json(), "figures": written, "data": None if data is None else str(data)}))
-        return
-    print(printable("\n".join(_summary(chart))))
-    for path in written:
-        print(printable(f"figure: {path}"))
-    if data is not None:
-        print(printable(f"data: {data}"))
+        print(json.dumps({**chart.as_json(), **files.as_json()}))
+    else:
+        print(printable("\n".join([*_summary(chart), *files.told()])))
+
+
+def words_in(text: str | None) -> list[str]:
+    """``a,b`` as words; none where nothing was given."""
+    if not text:
+        return []
+    return text.split(",")
 
 
 def _summary(chart: Chart) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from marl.analysis.plot.chart import Chart
 from marl.analysis.plot.groups import group
@@ -32,6 +33,19 @@ class Files:
             check_suffix(path, FORMATS, "--figure")
         if self.data is not None:
             check_suffix(self.data, DATA, "--data")
+
+    def as_json(self) -> dict[str, Any]:
+        data = None
+        if self.data is not None:
+            data = str(self.data)
+        return {"figures": [str(path) for path in self.figures], "data": data}
+
+    def told(self) -> list[str]:
+        """A line per file."""
+        lines = [f"figure: {path}" for path in self.figures]
+        if self.data is not None:
+            lines.append(f"data: {self.data}")
+        return lines
 
 
 def make_chart(

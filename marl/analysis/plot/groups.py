@@ -40,6 +40,13 @@ class Grouped:
     notes: Sequence[str]
     by: Sequence[str]
 
+    def runs_of(self, env: str) -> list[Run]:
+        """All runs of a panel."""
+        found: list[Run] = []
+        for members in self.groups[env].values():
+            found += members
+        return found
+
     @property
     def lines(self) -> list[str]:
         found: dict[str, None] = {}
@@ -59,18 +66,28 @@ def group(found: Sequence[PlotRun], by: Sequence[str] = ()) -> Grouped:
     groups: Groups = {}
     notes: list[str] = []
     for title, members in panels.items():
-        lines = groups.setdefault(title, {})
-        for name in order:
-            mine = [one.run for one in members if names[id(one)] == name]
-            kept, dropped = _newest(mine)
-            if dropped:
-                notes.append(
-                    f"{name}: of several runs with the same keys and seed the newest counts; left out: {listed(dropped)}"
-                )
-            if kept:
-                lines[name] = kept
-                notes += _mixed(name, kept)
+        # In the order of the whole figure, whichever run of this env came first.
+        lines: dict[str, list[Run]] = {name: [] for name in order}
+        for one in members:
+            lines[names[id(one)]].append(one.run)
+        groups[title] = {}
+        for name, mine in lines.items():
+            if not mine:
+                continue
+            groups[title][name], said = _counted(name, mine)
+            notes += said
     return Grouped(groups, list(dict.fromkeys(notes)), chosen)
+
+
+def _counted(name: str, runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """The runs of a line that count, and what a reader should know about them."""
+    kept, dropped = _newest(runs)
+    notes = _mixed(name, kept)
+    if dropped:
+        notes.append(
+            f"{name}: of several runs with the same keys and seed the newest counts; left out: {listed(dropped)}"
+        )
+    return kept, notes
 
 
 def _mixed(name: str, runs: Sequence[Run]) -> list[str]:
@@ -123,13 +140,14 @@ def _env_of(run: Run) -> dict[str, Any]:
 def _titles(envs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The envs' names, as short as they can be told apart, with the keys in which envs of one name differ."""
     names = [str(env["env"]) for env in envs]
-    short = [name.replace(":", "/").rpartition("/")[2] for name in names]
+    short = {name: name.replace(":", "/").rpartition("/")[2] for name in names}
     # Two libraries may call their envs alike.
-    if len(set(zip(short, names, strict=True))) > len(set(short)):
-        short = names
+    if len(set(short.values())) < len(short):
+        short = dict(zip(names, names, strict=True))
     titles = []
-    for name, env in zip(short, envs, strict=True):
-        alike = [other for other, called in zip(envs, short, strict=True) if called == name]
+    for env in envs:
+        alike = [other for other in envs if other["env"] == env["env"]]
+        name = short[str(env["env"])]
         titles.append(" ".join([name, *_told_apart(env, alike)]))
     return titles
 
@@ -146,19 +164,27 @@ def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> l
 
 def _by_themselves(panels: Sequence[Sequence[PlotRun]]) -> list[str]:
     """What tells the lines apart when nobody has said it: the algorithm, and keys in which its runs differ in one env."""
-    algos = {_value(one, ALGO) for members in panels for one in members}
+    algos: set[str] = set()
     keys: dict[str, None] = {}
     for members in panels:
+        algos |= {_value(one, ALGO) for one in members}
         keys |= dict.fromkeys(_keys_that_differ(members))
-    if len(keys) <= MOST_KEYS:
+    if keys and len(keys) <= MOST_KEYS and len(algos) == 1:
         # One algorithm in several settings: its name in every line would say nothing.
-        return [*keys] if keys and len(algos) == 1 else [ALGO, *keys]
+        return list(keys)
+    if len(keys) <= MOST_KEYS:
+        return [ALGO, *keys]
+    return _by_names(panels, list(keys))
+
+
+def _by_names(panels: Sequence[Sequence[PlotRun]], keys: Sequence[str]) -> list[str]:
+    """Names of scenarios, or words of the command line, where these are enough."""
     for word in ("name", "source"):
         if all(_tells_apart(word, members) for members in panels):
             return [word]
     raise ConfigError(
-        f"the runs of one algorithm differ in {len(keys)} keys: {listed(list(keys))}. Say by --by which of them tell the "
-        f"lines apart, such as --by {next(iter(keys))}; others are taken together."
+        f"the runs of one algorithm differ in {len(keys)} keys: {listed(keys)}. Say by --by which of them tell the "
+        f"lines apart, such as --by {keys[0]}; others are taken together."
     )
 
 

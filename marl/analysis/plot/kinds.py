@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,8 +49,7 @@ def curves(grouped: Grouped, numbers: Numbers) -> Chart:
     panels: list[Panel] = []
     notes: list[str] = []
     for env, lines in grouped.groups.items():
-        runs = [run for members in lines.values() for run in members]
-        for metric in numbers.metrics or [metric_of(runs)]:
+        for metric in numbers.metrics or [metric_of(grouped.runs_of(env))]:
             series = []
             for name, members in lines.items():
                 found, said = _curve(name, members, metric, numbers, rng)
@@ -90,19 +89,26 @@ def profiles(grouped: Grouped, numbers: Numbers) -> Chart:
     finals, rng = _finals(grouped, numbers), np.random.default_rng(numbers.seed)
     scales = scales_of(finals, numbers.normalise)
     by_line = finals.normalised(scales)
-    everything = np.concatenate([env for scores in by_line.values() for env in scores])
+    everything = np.concatenate(list(chain.from_iterable(by_line.values())))
     thresholds = np.linspace(everything.min(), everything.max(), THRESHOLDS)
     series = []
     for name, scores in by_line.items():
         again = drawn_again(scores, numbers.resamples, rng)
-        # One threshold at a time, as resamples x runs x thresholds at once would be large.
-        ends = [interval(profile(again, thresholds[[place]])[:, 0], numbers.confidence) for place in range(THRESHOLDS)]
-        low, high = np.array(ends).T
+        low, high = _profile_band(again, thresholds, numbers.confidence)
         series.append(Series(name, thresholds, profile(scores, thresholds), low, high, _count(scores)))
     panel = Panel("", "normalised score", "share of runs above", series)
     shown = f"Share of runs whose score is above a threshold{_over(finals)}; bands: {_intervals(numbers)}."
     facts = {**_facts(grouped, numbers, finals), **_scales_as_json(scales)}
     return Chart("profiles", [panel], f"{shown} {_in_words(scales)}", facts, finals.notes)
+
+
+def _profile_band(again: Strata, thresholds: Scores, confidence: float) -> tuple[Scores, Scores]:
+    low, high = np.empty(len(thresholds)), np.empty(len(thresholds))
+    for place in range(len(thresholds)):
+        # One threshold at a time, as resamples x runs x thresholds at once would be large.
+        shares = profile(again, thresholds[[place]])
+        (low[place],), (high[place],) = interval(shares, confidence)
+    return low, high
 
 
 def aggregates(grouped: Grouped, numbers: Numbers) -> Chart:
@@ -162,9 +168,9 @@ KINDS: Mapping[str, Compute] = {
 def _finals(grouped: Grouped, numbers: Numbers) -> Finals:
     if len(numbers.metrics) > 1:
         raise ConfigError("scores are of one field: give --metric once. Only --kind curves draws several fields.")
-    check_complete(grouped.groups, grouped.lines)
-    metric = numbers.metrics[0] if numbers.metrics else None
-    return finals_of(grouped.groups, metric, numbers.x, numbers.smooth, numbers.at, numbers.extend)
+    check_complete(grouped)
+    metric = next(iter(numbers.metrics), None)
+    return finals_of(grouped, metric, numbers.x, numbers.smooth, numbers.at, numbers.extend)
 
 
 def _single(name: str, middle: Any, low: Any, high: Any, runs: int) -> Series:

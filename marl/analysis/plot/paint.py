@@ -97,14 +97,16 @@ def _panel_height(chart: Chart, look: Look, columns: int) -> float:
 
 def _name_axes(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:
     """Labels of the axes: where all panels share one, only at the left and at the bottom of the figure."""
-    x_labels = [look.x_label or panel.x_label for panel in chart.panels]
-    y_labels = [look.y_label or panel.y_label for panel in chart.panels]
+    same_x = len({panel.x_label for panel in chart.panels}) == 1
+    same_y = len({panel.y_label for panel in chart.panels}) == 1
     for number, axes in enumerate(places):
-        is_lowest = number + columns >= len(places)
-        if is_lowest or len(set(x_labels)) > 1:
-            axes.set_xlabel(drawn(x_labels[number]), labelpad=2)
-        if number % columns == 0 or len(set(y_labels)) > 1:
-            axes.set_ylabel(drawn(y_labels[number]), labelpad=2)
+        panel = chart.panels[number]
+        has_one_below = number + columns < len(places)
+        has_one_before = number % columns > 0
+        if not (same_x and has_one_below):
+            axes.set_xlabel(drawn(look.x_label or panel.x_label), labelpad=2)
+        if not (same_y and has_one_before):
+            axes.set_ylabel(drawn(look.y_label or panel.y_label), labelpad=2)
 
 
 def _write_titles(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:

@@ -91,21 +91,30 @@ def aligned(lines: Sequence[Line], extend: bool) -> tuple[Scores, Scores]:
 
     With ``extend`` a run that ended early keeps its last value until the last run ends.
     """
-    first = max(line[0][0] for line in lines)
-    ends = [line[-1][0] for line in lines]
-    last = max(ends) if extend else min(ends)
+    first, last = shared_range(lines, extend)
     if last < first:
         raise ConfigError(
             f"runs of one line do not overlap: one ended at {last:.6g}, another was first measured at {first:.6g}. Give runs "
             "of the same length, or --extend to keep the last value of runs that ended."
         )
-    known = {last}
-    for line in lines:
-        known |= {place for place, _ in line if first <= place <= last}
-    places = np.array(sorted(known))
+    known = np.concatenate([_places(line) for line in lines])
+    places = np.unique([*known[(known >= first) & (known <= last)], last])
     if len(places) > POINTS:
         places = np.linspace(first, last, POINTS)
     return places, np.array([held(line, places) for line in lines])
+
+
+def _places(line: Line) -> Scores:
+    return np.array(line)[:, 0]
+
+
+def shared_range(lines: Sequence[Line], extend: bool) -> tuple[float, float]:
+    """From the place at which the last run has its first value to the one at which the first run ends."""
+    begins = [line[0][0] for line in lines]
+    ends = [line[-1][0] for line in lines]
+    if extend:
+        return max(begins), max(ends)
+    return max(begins), min(ends)
 
 
 def note_on_length(name: str, lines: Sequence[Line], x: str, extend: bool) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from marl.analysis.compare.compare import Line, held
 from marl.analysis.compare.statistics import Scores
-from marl.analysis.plot.groups import Groups
-from marl.analysis.plot.points import A_LITTLE, label_of, lines_of, metric_of
+from marl.analysis.plot.groups import Grouped
+from marl.analysis.plot.points import A_LITTLE, label_of, lines_of, metric_of, shared_range
 from marl.errors import ConfigError, did_you_mean
 from marl.runs.result import SMALLER_IS_BETTER
 
@@ -59,10 +60,10 @@ def _scaled(values: Scores, scale: Scale) -> Scores:
     return (values - scale.zero) / (scale.one - scale.zero)
 
 
-def check_complete(groups: Groups, lines: Sequence[str]) -> None:
+def check_complete(grouped: Grouped) -> None:
     """Refuse lines that lack an env: a mean over other envs cannot be compared."""
-    for env, panel in groups.items():
-        for name in lines:
+    for env, panel in grouped.groups.items():
+        for name in grouped.lines:
             if name not in panel:
                 raise ConfigError(
                     f"{name} has no runs of {env}, but others have. Scores over several envs need runs of every line in every "
@@ -70,29 +71,27 @@ def check_complete(groups: Groups, lines: Sequence[str]) -> None:
                 )
 
 
-def finals_of(groups: Groups, metric: str | None, x: str, smooth: int, at: float | None, extend: bool) -> Finals:
+def finals_of(grouped: Grouped, metric: str | None, x: str, smooth: int, at: float | None, extend: bool) -> Finals:
     """The value of every run ``at`` a place; else at the last one that all runs of its env have reached."""
-    values: dict[str, dict[str, Scores]] = {}
+    values: dict[str, dict[str, Scores]] = {name: {} for name in grouped.lines}
     metrics: dict[str, str] = {}
     notes: list[str] = []
-    for env, panel in groups.items():
-        metrics[env] = metric or metric_of([run for members in panel.values() for run in members])
+    for env, panel in grouped.groups.items():
+        metrics[env] = metric or metric_of(grouped.runs_of(env))
         measured: dict[str, list[Line]] = {}
         for name, members in panel.items():
             measured[name], said = lines_of(name, members, metrics[env], x, smooth)
             notes += said
-        place, said = _place(env, [line for lines in measured.values() for line in lines], x, at, extend)
+        place, said = _place(env, list(chain.from_iterable(measured.values())), x, at, extend)
         notes += said
         for name, lines in measured.items():
-            reached = [held(line, np.array([place]))[0] for line in lines]
-            values.setdefault(name, {})[env] = np.array(reached)
+            values[name][env] = np.concatenate([held(line, place) for line in lines])
     return Finals(values, metrics, notes)
 
 
-def _place(env: str, lines: Sequence[Line], x: str, at: float | None, extend: bool) -> tuple[float, list[str]]:
+def _place(env: str, lines: Sequence[Line], x: str, at: float | None, extend: bool) -> tuple[Scores, list[str]]:
     """Where runs of an env are compared: at the end of the one that ended first."""
-    first, ends = max(line[0][0] for line in lines), [line[-1][0] for line in lines]
-    last = max(ends) if extend else min(ends)
+    first, last = shared_range(lines, extend)
     what = label_of(x)
     if at is None:
         at = last
@@ -101,10 +100,11 @@ def _place(env: str, lines: Sequence[Line], x: str, at: float | None, extend: bo
             f"{env}: all runs have a value from {first:,.6g} to {last:,.6g} {what} only; asked for {at:,.6g}. Choose a place "
             "by --at, or give runs of the same length."
         )
+    _, furthest = shared_range(lines, extend=True)
     notes = []
-    if max(ends) > A_LITTLE * at:
-        notes.append(f"{env}: scores are those at {at:,.6g} {what}; other runs go on to {max(ends):,.6g}")
-    return at, notes
+    if furthest > A_LITTLE * at:
+        notes.append(f"{env}: scores are those at {at:,.6g} {what}; other runs go on to {furthest:,.6g}")
+    return np.array([at]), notes
 
 
 def read_scales(texts: Sequence[str], envs: Sequence[str]) -> dict[str, Scale]:
