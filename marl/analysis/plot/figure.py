@@ -73,7 +73,8 @@ def make_chart(
 
 def check_choice(option: str, chosen: str, known: Sequence[str]) -> None:
     if chosen not in known:
-        names = [name for name in known if name]
+        # The empty word stands for "none" and is nothing that anybody would type.
+        names = list(filter(None, known))
         raise ConfigError(f"{option} {chosen!r}: expected one of {', '.join(names)}.{did_you_mean(chosen, names)}")
 
 

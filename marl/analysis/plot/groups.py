@@ -156,9 +156,9 @@ def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> l
     """``game=climbing`` for each key in which an env differs from others of its name."""
     keys: dict[str, Any] = {}
     for other in alike:
-        for one in differences(env, other):
-            if one.first is not None:
-                keys[one.key] = one.first
+        keys |= {one.key: one.first for one in differences(env, other)}
+    # What an env does not have tells others apart, not itself.
+    keys = {key: value for key, value in keys.items() if value is not None}
     return [f"{key.rpartition('.')[2]}={value}" for key, value in keys.items()]
 
 
@@ -249,7 +249,11 @@ def _line_name(one: PlotRun, by: Sequence[str]) -> str:
 
 def _in_order(found: Sequence[PlotRun], by: Sequence[str], names: Mapping[int, str]) -> list[str]:
     """Names of all lines as they come; by one key that is a number, from the smallest to the largest."""
-    values = {names[id(one)]: _value(one, by[0]) for one in found}
-    if len(by) == 1 and all(type(value) in (int, float) for value in values.values()):
+    values: dict[str, Any] = {}
+    for one in found:
+        values[names[id(one)]] = _value(one, by[0])
+    kinds = {type(value) for value in values.values()}
+    # Not isinstance, to which true is an int.
+    if len(by) == 1 and kinds <= {int, float}:
         return sorted(values, key=lambda name: float(values[name]))
     return list(values)

@@ -96,17 +96,21 @@ def _panel_height(chart: Chart, look: Look, columns: int) -> float:
 
 
 def _name_axes(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:
-    """Labels of the axes: where all panels share one, only at the left and at the bottom of the figure."""
-    same_x = len({panel.x_label for panel in chart.panels}) == 1
-    same_y = len({panel.y_label for panel in chart.panels}) == 1
-    for number, axes in enumerate(places):
-        panel = chart.panels[number]
-        has_one_below = number + columns < len(places)
-        has_one_before = number % columns > 0
-        if not (same_x and has_one_below):
-            axes.set_xlabel(drawn(look.x_label or panel.x_label), labelpad=2)
-        if not (same_y and has_one_before):
-            axes.set_ylabel(drawn(look.y_label or panel.y_label), labelpad=2)
+    """Labels of the axes."""
+    x_labels = [look.x_label or panel.x_label for panel in chart.panels]
+    y_labels = [look.y_label or panel.y_label for panel in chart.panels]
+    lowest, leftmost = places[-columns:], places[::columns]
+    for axes, label in _where_shown(places, lowest, x_labels):
+        axes.set_xlabel(drawn(label), labelpad=2)
+    for axes, label in _where_shown(places, leftmost, y_labels):
+        axes.set_ylabel(drawn(label), labelpad=2)
+
+
+def _where_shown(places: list[Axes], edge: list[Axes], labels: list[str]) -> list[tuple[Axes, str]]:
+    """Panels with their labels; where all labels are the same, those at the edge of the figure alone."""
+    if len(set(labels)) == 1:
+        return [(axes, labels[0]) for axes in edge]
+    return list(zip(places, labels, strict=True))
 
 
 def _write_titles(places: list[Axes], chart: Chart, look: Look, columns: int) -> None:

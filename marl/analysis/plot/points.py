@@ -66,6 +66,7 @@ def lines_of(name: str, runs: Sequence[Run], metric: str, x: str, smooth: int) -
             lines.append(smoothed(found, smooth))
         else:
             without.append(run.name)
+    # Some runs may have been stopped before their first evaluation; without any there is nothing to draw.
     if not lines:
         measured(Entrant(name, runs), runs[0], metric)  # says which field was meant
         raise ConfigError(f"--x {x}: no result of {name} has this number. `marl explain` lists the fields.")

@@ -33,6 +33,7 @@ def read_runs(sources: Sequence[str]) -> tuple[list[PlotRun], list[str]]:
     for source in sources:
         for directory in directories_of(source):
             place = real_path(directory)
+            # A folder and a run in it may both be given, and a run that counts twice would look like two.
             if place in found:
                 continue
             run = Run(directory.name, read_params(directory), read_results(directory / "result.json"))

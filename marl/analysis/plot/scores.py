@@ -124,6 +124,7 @@ def read_scales(texts: Sequence[str], envs: Sequence[str]) -> dict[str, Scale]:
             raise ConfigError(
                 f"--normalise {text!r}: no env {env!r} here.{did_you_mean(env, envs)} Envs: {', '.join(envs)}."
             )
+        # Scores are divided by the distance between the two.
         if zero == one or not np.isfinite([zero, one]).all():
             raise ConfigError(f"--normalise {text!r}: needs two different finite numbers.")
         found[env] = Scale(zero, one, given=True)
