@@ -23,6 +23,7 @@ PANEL_HEIGHT = 0.72  # of its width
 LEAST_HEIGHT, MOST_HEIGHT = 1.35, 2.6  # inches of a panel of lines
 ROW_HEIGHT = 0.2  # inches
 PAIRS = "#888888"
+TICKS_PER_INCH = 1.5
 LETTER = 0.6 / 72  # inches of a letter's width per point of the font, at most on average
 FEW_POINTS = 12  # of a line, up to which every one has a marker
 Paint: TypeAlias = Callable[["Axes", Panel, Mapping[str, Pen], Look], None]
@@ -129,7 +130,7 @@ def _paint_lines(axes: Axes, panel: Panel, pens: Mapping[str, Pen], look: Look) 
         _check_positive(panel, axis)
         {"x": axes.set_xscale, "y": axes.set_yscale}[axis]("log")
     if "x" not in LOG_AXES[look.log]:
-        _short_numbers(axes)
+        _short_numbers(axes, look)
     if look.x_limits is not None:
         axes.set_xlim(*look.x_limits)
     if look.y_limits is not None:
@@ -171,11 +172,13 @@ def _check_positive(panel: Panel, axis: str) -> None:
             )
 
 
-def _short_numbers(axes: Axes) -> None:
+def _short_numbers(axes: Axes, look: Look) -> None:
     """200k and 1M instead of 200000 and 1e6, where numbers are large."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    inches = axes.get_position().width * look.size.width
+    most = max(4, int(TICKS_PER_INCH * inches))
+    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     if axes.get_xlim()[1] >= 1_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
