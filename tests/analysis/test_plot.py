@@ -238,6 +238,15 @@ def test_a_line_without_runs_of_an_env_has_no_score_over_envs(runs: Path) -> Non
     assert "dqn has no runs of two_step_game, but others have" in done.errors[0]
 
 
+def test_lines_that_were_evaluated_in_different_ways_are_refused(tmp_path: Path) -> None:
+    for seed, explore in enumerate((False, True)):
+        exam = {**BASE["evaluation"], "explore": explore}
+        write_run(tmp_path / str(seed), {10: 1.0}, seed=seed, evaluation=exam, algo={"name": f"algo_{seed}"})
+    for kind in ("curves", "improvement"):
+        with pytest.raises(ConfigError, match=r"different evaluations: evaluation.explore is None there and True here"):
+            make_chart([str(tmp_path)], kind)
+
+
 def test_files_and_folders_without_runs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("env: two_step_game\n")
     with pytest.raises(ConfigError, match=r"a.yaml is a file. marl plot draws runs that were trained"):

@@ -155,10 +155,10 @@ def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str
         raise ConfigError(
             "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
         )
-    _check_same(entrants, SAME_ENV, "different envs")
+    check_same(entrants, SAME_ENV, "different envs")
     metric = metric or common_metric(entrants)
     if metric.startswith("evaluation."):
-        _check_same(entrants, SAME_EXAM, "different evaluations")
+        check_same(entrants, SAME_EXAM, "different evaluations")
     return metric
 
 
@@ -202,7 +202,7 @@ def measured(entrant: Entrant, run: Run, metric: str) -> Line:
     )
 
 
-def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
+def check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
     first = entrants[0].runs[0]
     for entrant in entrants:
         for run in entrant.runs:

@@ -14,7 +14,7 @@ from marl.analysis.compare.statistics import Scores, interval, iqm
 from marl.analysis.plot.chart import NOTHING, Chart, Panel, Series
 from marl.analysis.plot.estimates import AGGREGATES, Strata, band, better, drawn_again, profile
 from marl.analysis.plot.groups import Grouped
-from marl.analysis.plot.points import STEPS, aligned, label_of, lines_of, metric_of, note_on_length
+from marl.analysis.plot.points import STEPS, aligned, check_exams, label_of, lines_of, metric_of, note_on_length
 from marl.analysis.plot.scores import Finals, Scale, check_complete, finals_of, scales_of
 from marl.analysis.report.content import plural
 from marl.errors import ConfigError
@@ -50,6 +50,7 @@ def curves(grouped: Grouped, numbers: Numbers) -> Chart:
     notes: list[str] = []
     for env, lines in grouped.groups.items():
         for metric in numbers.metrics or [metric_of(grouped.runs_of(env))]:
+            check_exams(lines, metric)
             series = []
             for name, members in lines.items():
                 found, said = _curve(name, members, metric, numbers, rng)

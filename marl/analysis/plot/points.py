@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from marl.analysis.compare.compare import Entrant, Line, Run, common_metric, held, measured
+from marl.analysis.compare.compare import SAME_EXAM, Entrant, Line, Run, check_same, common_metric, held, measured
 from marl.analysis.compare.statistics import Scores
 from marl.analysis.plot.runs import listed
 from marl.errors import ConfigError
@@ -44,6 +44,13 @@ def metric_of(runs: Sequence[Run]) -> str:
         if "metric" not in (run.params.get("evaluation") or {}):
             return REWARD
     return common_metric([Entrant("", runs)])
+
+
+def check_exams(lines: Mapping[str, Sequence[Run]], metric: str) -> None:
+    """Refuse lines of one panel that were evaluated in different ways."""
+    if metric.startswith("evaluation."):
+        entrants = [Entrant(name, runs) for name, runs in lines.items()]
+        check_same(entrants, SAME_EXAM, "different evaluations")
 
 
 def points_of(run: Run, metric: str, x: str = STEPS) -> Line:

@@ -12,7 +12,7 @@ import numpy as np
 from marl.analysis.compare.compare import Line, held
 from marl.analysis.compare.statistics import Scores
 from marl.analysis.plot.groups import Grouped
-from marl.analysis.plot.points import A_LITTLE, label_of, lines_of, metric_of, shared_range
+from marl.analysis.plot.points import A_LITTLE, check_exams, label_of, lines_of, metric_of, shared_range
 from marl.errors import ConfigError, did_you_mean
 from marl.runs.result import SMALLER_IS_BETTER
 
@@ -78,6 +78,7 @@ def finals_of(grouped: Grouped, metric: str | None, x: str, smooth: int, at: flo
     notes: list[str] = []
     for env, panel in grouped.groups.items():
         metrics[env] = metric or metric_of(grouped.runs_of(env))
+        check_exams(panel, metrics[env])
         measured: dict[str, list[Line]] = {}
         for name, members in panel.items():
             measured[name], said = lines_of(name, members, metrics[env], x, smooth)
