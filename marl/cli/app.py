@@ -41,6 +41,7 @@ from marl.cli.options import (
     stop_changes,
 )
 from marl.cli.play import export, replay, rollout
+from marl.cli.plot import plot
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
 from marl.cli.sharing import pull, push
@@ -131,7 +132,7 @@ BY_PANEL = {
     TRAIN: (tune,),
     PLAY: (rollout, replay, estimate, why, export, push, pull, serve, drive, client),
     GAMES: (crossplay, exploit, report),
-    RESULTS: (watch, runs, compare, explain),
+    RESULTS: (watch, runs, compare, plot, explain),
     BEGIN: (init, show, schema),
     SPEED: (doctor, debug, tune_throughput),
 }

@@ -78,6 +78,15 @@ def compare(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="Runs, picture and numbers go here. Default: in the results, compare/A_vs_B."),
     ] = None,
+    figures: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(
+            "--figure", "-o", metavar="FILE", help="Draw the curves into this PDF, SVG or PNG too; repeatable."
+        ),
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="column|page|WxH", help="Of --figure: 3.25 or 6.75 inches wide, or inches.")
+    ] = "column",
     as_json: AsJson = False,
 ) -> None:
     """Compare several algorithms or settings over seeds: learning curves with intervals, and who is better.
@@ -89,13 +98,16 @@ def compare(
 
     from marl.analysis.compare.compare import compare as compared
     from marl.analysis.compare.directory import RESULT, choose_place
-    from marl.analysis.compare.page import comparison_table, draw_comparison, verdicts
+    from marl.analysis.compare.page import chart_of, comparison_table, draw_comparison, verdicts
     from marl.analysis.compare.runs import check_plan, gather, plan_comparison
+    from marl.analysis.plot.figure import Files, write_chart
+    from marl.analysis.plot.style import Look, read_size
     from marl.analysis.progress import named_bar
     from marl.runs.atomic import write_atomically
     from marl.runs.damage import noted
     from marl.runs.pictures import draw_or_warn
 
+    files, look = Files(figures or []), Look(size=read_size(size))
     plan = plan_comparison(sources, count_or_seeds(seeds), sets or [], stacked)
     place = choose_place(sources, metric, out)
     # All that can be refused is refused here: training takes hours.
@@ -111,10 +123,15 @@ def compare(
     result = compared(found, metric, at=at, confidence=confidence, resamples=resamples)
     picture = draw_or_warn(place.folder / "compare.png", lambda: draw_comparison(result, place.folder / "compare.png"))
     write_atomically(place.folder / RESULT, json.dumps(result.as_json(), indent=1) + "\n")
+    # After the numbers: a place that cannot be written to must not cost them.
+    write_chart(chart_of(result), look, files)
+    written = [str(path) for path in files.figures]
     if as_json:
         drawn = None if picture is None else str(picture)
-        print(json.dumps({**result.as_json(), "picture": drawn, **damaged.as_json()}))
+        asked_for = {"figures": written} if written else {}
+        print(json.dumps({**result.as_json(), "picture": drawn, **asked_for, **damaged.as_json()}))
         return
     Console(width=100_000, emoji=False, highlight=False).print(comparison_table(result))
     shown = [] if picture is None else [f"picture: {picture}"]
+    shown += [f"figure: {path}" for path in written]
     print(printable("\n".join([*verdicts(result), *shown, f"results: {place.folder}"])))

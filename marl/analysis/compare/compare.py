@@ -157,7 +157,7 @@ def compare(
     rng = np.random.default_rng(seed)
     curves, drawn = [], []
     for name, lines in points.items():
-        values = np.array([_held(line, steps) for line in lines])
+        values = np.array([held(line, steps) for line in lines])
         again = resampled(values, resamples, rng)
         low, high = interval(iqm(again, axis=1), confidence)
         curves.append(Curve(name, values, iqm(values), low, high))
@@ -173,10 +173,10 @@ def agreed_metric(entrants: Sequence[Entrant], metric: str | None = None) -> str
         raise ConfigError(
             "marl compare needs at least two to compare: scenario files, run directories, or folders of runs."
         )
-    _check_same(entrants, SAME_ENV, "different envs")
+    check_same(entrants, SAME_ENV, "different envs")
     metric = metric or common_metric(entrants)
     if metric.startswith("evaluation."):
-        _check_same(entrants, SAME_EXAM, "different evaluations")
+        check_same(entrants, SAME_EXAM, "different evaluations")
     return metric
 
 
@@ -220,7 +220,7 @@ def measured(entrant: Entrant, run: Run, metric: str) -> Line:
     )
 
 
-def _check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
+def check_same(entrants: Sequence[Entrant], keys: Sequence[str], what: str) -> None:
     first = entrants[0].runs[0]
     for entrant in entrants:
         for run in entrant.runs:
@@ -276,7 +276,7 @@ def _cut_short(points: Mapping[str, list[Line]], last: float) -> list[str]:
     return [f"compared at {last:,.0f} env steps, where a run of {shortest} ends; other runs go on to {furthest:,.0f}"]
 
 
-def _held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
+def held(line: Sequence[tuple[float, float]], steps: Scores) -> Scores:
     """The newest value at or before each step."""
     at, values = np.array(line).T
     found: Scores = values[np.searchsorted(at, steps, side="right") - 1]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from marl.analysis.compare.compare import Comparison
+from marl.analysis.plot.chart import Chart, Panel, Series
+from marl.analysis.plot.paint import draw_chart
+from marl.analysis.plot.points import STEPS, label_of
+from marl.analysis.plot.style import WIDTHS, Look, Size
 from marl.analysis.report.content import plural
 from marl.errors import printable
-from marl.runs.atomic import write_atomically
-from marl.runs.curve import POLICY_COLOURS, drawn
 from marl.runs.result import SMALLER_IS_BETTER
-from marl.storage import make_folder
+
+PAGE = Look(size=Size(WIDTHS["page"], 4.0), font_size=9.0, dpi=150)
+"""How ``compare.png`` looks, which is for the screen."""
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -53,31 +56,18 @@ def verdicts(found: Comparison) -> list[str]:
     return [*lines, *found.notes]
 
 
-def draw_comparison(found: Comparison, path: Path) -> Path:
-    """Curves of the interquartile mean with their intervals as a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw_comparison(found: Comparison, path: Path, look: Look = PAGE) -> Path:
+    """Curves of the interquartile mean with their intervals, as the file's ending says: PDF, SVG or PNG."""
+    return draw_chart(chart_of(found), look, [path])[0]
 
-    figure = Figure(figsize=(9, 5.5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for number, curve in enumerate(found.curves):
-        colour = POLICY_COLOURS[number % len(POLICY_COLOURS)]
-        marker = ""
-        if len(found.steps) == 1:  # a line of one point and an area of no width cannot be seen
-            axes.vlines(found.steps, curve.low, curve.high, color=colour, linewidth=3, alpha=0.4)
-            marker = "o"
-        runs = plural(len(curve.values), "run")
-        axes.plot(found.steps, curve.middle, color=colour, marker=marker, label=drawn(f"{curve.name} ({runs})"))
-        axes.fill_between(found.steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-    axes.set_xlabel("env steps")
-    axes.set_ylabel(drawn(found.metric))
-    axes.set_title(f"interquartile mean over runs, {found.confidence:.0%} bootstrap interval", fontsize=11)
-    axes.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.10g}")
-    axes.grid(alpha=0.3)
-    axes.legend(loc="best", fontsize=9)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png")
-    make_folder(path.parent)
-    write_atomically(path, picture.getvalue())
-    return path
+
+def chart_of(found: Comparison) -> Chart:
+    """The comparison as a figure of ``marl plot``."""
+    series = []
+    for curve in found.curves:
+        runs = len(curve.values)
+        name = f"{curve.name} ({plural(runs, 'run')})"
+        series.append(Series(name, found.steps, curve.middle, curve.low, curve.high, runs, curve.values))
+    panel = Panel("", label_of(STEPS), label_of(found.metric), series)
+    caption = f"Interquartile means over runs with {found.confidence:.0%} bootstrap intervals."
+    return Chart("curves", [panel], caption, {"metric": found.metric, "confidence": found.confidence}, found.notes)

@@ -246,7 +246,7 @@ def _is_done(scenario: Scenario, results: Sequence[Mapping[str, Any]]) -> bool:
 
 def _check_unchanged(directory: Path, wanted: Mapping[str, Any]) -> None:
     """What is there already must be a run of the same scenario."""
-    there = _params(directory)
+    there = read_params(directory)
     if not there:
         return
     # What a resumed run may change freely, but measurements have to be the same in all runs of a comparison.
@@ -294,7 +294,7 @@ def _newest_by_seed(folder: Path) -> tuple[dict[int, Run], list[str]]:
     runs: dict[int, Run] = {}
     dropped: list[str] = []
     for directory in find_runs(folder):  # oldest first
-        results, params = read_results(directory / "result.json"), _params(directory)
+        results, params = read_results(directory / "result.json"), read_params(directory)
         if not results or not params:
             continue
         seed = int(params.get("seed", 0))
@@ -311,7 +311,7 @@ def _notes(name: str, dropped: Sequence[str]) -> list[str]:
     return [f"{name}: of several runs with one seed the newest counts; left out: {', '.join(dropped[:MOST])}{more}"]
 
 
-def _params(directory: Path) -> dict[str, Any]:
+def read_params(directory: Path) -> dict[str, Any]:
     try:
         found = read_json(directory / "params.json")
     except (OSError, ValueError):

@@ -1,0 +1,1 @@
+"""Figures of many runs for papers: ``marl plot``."""
