@@ -157,7 +157,10 @@ def _titles(envs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], in_full: bool) -> list[str]:
-    """``game=climbing`` for each key in which an env differs from others of its name; in full ``env_config.game="climbing"``."""
+    """``game=climbing`` for each key in which an env differs from others of its name.
+
+    In full it is ``env_config.game="climbing"``.
+    """
     keys: dict[str, Any] = {}
     for other in alike:
         keys |= {one.key: one.first for one in differences(env, other)}

@@ -72,8 +72,8 @@ def _check_forward(run: Run, x: str, line: Line) -> None:
     for (before, _), (after, _) in pairwise(line):
         if after < before:
             raise ConfigError(
-                f"--x {x}: in run {run.name} it goes back from {before:,.6g} to {after:,.6g}. Choose a field that only grows, such "
-                f"as {STEPS} or time_total_s."
+                f"--x {x}: in run {run.name} it goes back from {before:,.6g} to {after:,.6g}. Choose a field that only "
+                f"grows, such as {STEPS} or time_total_s."
             )
 
 
