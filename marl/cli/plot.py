@@ -90,7 +90,7 @@ def plot(
     Each env is a panel, each algorithm or setting a line with its bootstrap interval. Nothing is trained.
     Exit codes: 0 when it is drawn, 2 for bad input.
     """
-    from marl.analysis.plot.figure import Files, check_look, make_chart, write_chart
+    from marl.analysis.plot.figure import Files, check_look, check_options, make_chart, write_chart
     from marl.analysis.plot.kinds import Numbers
     from marl.analysis.plot.style import Look, read_size
 
@@ -103,8 +103,9 @@ def plot(
     check_look(look)
     numbers = Numbers(
         metrics=metrics or [], x=x, statistic=statistic, confidence=confidence, resamples=resamples, smooth=smooth,
-        extend=extend, at=at, normalise=normalise or [],
+        extend=extend, at=at, normalise=normalise or (),
     )  # fmt: skip
+    check_options(kind, numbers, look)
     chart = make_chart(sources, kind, words_in(by), numbers, labels or [])
     write_chart(chart, look, files)
     if as_json:

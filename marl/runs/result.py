@@ -135,10 +135,7 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
     Policy ids may contain dots, so the longest matching key is taken at each step.
     """
     if field in result:
-        value = result[field]
-        if isinstance(value, int | float):
-            return float(value)
-        return None
+        return _number(result[field])
     # From the longest block to the shortest.
     block = field.rpartition(".")[0]
     while block:
@@ -147,6 +144,15 @@ def look_up(result: Mapping[str, Any], field: str) -> float | None:
             return look_up(inside, field[len(block) + 1 :])
         block = block.rpartition(".")[0]
     return None
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # JSON knows whole numbers of any length
+        return None
 
 
 def reached(result: Mapping[str, Any], wanted: Mapping[str, float]) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marl.errors import ConfigError, HubError
-from marl.inputs import read_bytes
+from marl.inputs import read_bytes, real_path
 from marl.play.export import ABOUT, WEIGHTS, exported_folders, read_exported
 from marl.play.write_export import export_checkpoint
 from marl.registry import only_modules
@@ -90,47 +90,81 @@ def check_target(target: Path) -> Path:
 
 
 def take_bundle(source: Path, target: Path, repo: str, allow: Collection[str] = ()) -> list[str]:
-    """Copy a bundle after its policies were verified; their names. The target has all of it, or does not come to be."""
-    check_target(target)
-    make_folder(target.absolute().parent)
-    # Beside the target, so that putting it there is one step.
-    with storing(target), tempfile.TemporaryDirectory(prefix=".marl_pull_", dir=target.absolute().parent) as beside:
+    """Copy a bundle after its policies were verified; their names. The target has all of it, or nothing."""
+    target = real_path(check_target(target))
+    is_there = target.is_dir()
+    near = target if is_there else target.parent
+    make_folder(near)
+    # On the same disk as the target, so that putting it there copies nothing.
+    with storing(target), tempfile.TemporaryDirectory(prefix=".marl_pull_", dir=near) as beside:
         whole = Path(beside) / "bundle"
         whole.mkdir()
-        _copy(source, parts_of(source), whole)
+        _copy(source, parts_of(source), whole, repo)
         names = verify(whole, repo, allow)
-        if target.exists():
-            target.rmdir()  # empty, as `check_target` has seen
-        os.rename(whole, target)
+        if is_there:
+            # The folder itself stays: somebody may stand in it, or have linked to it.
+            for part in sorted(whole.iterdir()):
+                os.rename(part, target / part.name)
+        else:
+            os.rename(whole, target)
     return names
 
 
-def _copy(source: Path, parts: Iterable[Path], target: Path) -> None:
+def _copy(source: Path, parts: Iterable[Path], target: Path, repo: str) -> None:
     for part in parts:
+        _check_inside(source / part, source)
         largest = LARGEST_CARD if part.name == CARD else None
-        # Read and written anew: what is a link there is a file here.
-        content = read_bytes(source / part, largest=largest)
+        try:
+            content = read_bytes(source / part, largest=largest)
+        except OSError as error:
+            raise HubError(f"{repo} cannot be taken: {error}.") from error
         (target / part).parent.mkdir(exist_ok=True)
         (target / part).write_bytes(content)
 
 
+def _check_inside(file: Path, folder: Path) -> None:
+    """Refuse a link out of the folder: what it leads to is not the repository's."""
+    if not real_path(file).is_relative_to(real_path(folder)):
+        raise HubError(f"{file} is a link that leads out of {folder}. It is not followed; take it away.")
+
+
 def verify(folder: Path, repo: str, allow: Collection[str]) -> list[str]:
     """Read and build every policy as a stranger's file: hashes, spaces, shapes of weights, names of modules."""
+    names: list[str] = []
     with only_modules(frozenset(allow)):
-        found = exported_folders(folder)
-        if not found:
-            raise HubError(
-                f"{repo} holds no policy of marl (no {ABOUT} with {WEIGHTS}). What `marl push` wrote can be pulled; "
-                "for other files use the tools of their own library."
-            )
-        for name, place in found.items():
-            read_exported(place, name).build()
-    return list(found)
+        for place in _places_of(folder, repo):
+            policy = read_exported(place)
+            policy.build()
+            if policy.name in names:
+                raise HubError(f"{repo} holds two policies that are called {policy.name!r}. One of them is not used.")
+            names.append(policy.name)
+    return names
+
+
+def _places_of(folder: Path, repo: str) -> list[Path]:
+    """The folders of a bundle that hold policies, each with both of its files: either the bundle itself or those in it."""
+    inside = sorted({(folder / part).parent for part in parts_of(folder) if part.name != CARD})
+    if not inside:
+        raise HubError(
+            f"{repo} holds no policy of marl (no {ABOUT} with {WEIGHTS}). What `marl push` wrote can be pulled; "
+            "for other files use the tools of their own library."
+        )
+    # Beside a policy of its own the others of a folder are never looked at.
+    if folder in inside and len(inside) > 1:
+        raise HubError(f"{repo} holds a policy and folders with policies. `marl push` writes one or the other.")
+    for place in inside:
+        for name in (ABOUT, WEIGHTS):
+            if not (place / name).is_file():
+                raise HubError(f"{repo} lacks {(place / name).relative_to(folder)}. Ask for it to be pushed again.")
+    return inside
 
 
 def copy_to_folder(source: Path, parts: Iterable[Path], target: Path) -> None:
     """Put a bundle into a local folder; an older bundle there is replaced, other files stay."""
+    parts = list(parts)
     make_folder(target)
+    for part in parts:
+        _check_inside(target / part, target)
     with storing(target):
         for old in parts_of(target):
             (target / old).unlink()

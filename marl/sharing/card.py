@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,11 +19,12 @@ import yaml
 from marl.algos.presets import ALGOS
 from marl.envs.adapters.permits import places_given
 from marl.play.export import Exported
-from marl.runs.files import table_row, to_plain
+from marl.runs.files import to_plain
+from marl.runs.result import SMALLER_IS_BETTER, look_up
 from marl.runs.saved import without_places
 from marl.scenario.config import Scenario
 
-REWARD = "episode_reward_mean"
+REWARD, EVALUATION = "episode_reward_mean", "evaluation."
 CARD = "README.md"
 # They say how and where the run was made, not what was learned.
 NOT_TOLD = ("name", "imports", "loggers", "callbacks", "record_env", "render_env", "log_level", "create_env_on_driver")
@@ -104,13 +106,14 @@ def measured(facts: Facts) -> list[Measured]:
     """Of the rewards in training and of the evaluation's metric: the last value and the best one."""
     metric = (facts.scenario.get("evaluation") or {}).get("metric") or REWARD
     found = []
-    for field in (f"evaluation/{metric}", REWARD):
+    for field in (f"{EVALUATION}{metric}", REWARD):
         points = _points(facts.results, field)
         if points:
+            sign = -1.0 if field.removeprefix(EVALUATION) in SMALLER_IS_BETTER else 1.0
             # Of equal values the first: how soon it was reached is worth knowing.
-            best, at = max(points, key=lambda point: (point[0], -point[1]))
+            best, at = max(points, key=lambda point: (sign * point[0], -point[1]))
             last, _ = points[-1]
-            found.append(Measured(field.replace("/", "."), last, best, at))
+            found.append(Measured(field, last, best, at))
     return found
 
 
@@ -118,9 +121,9 @@ def _points(results: Sequence[Mapping[str, Any]], field: str) -> list[tuple[floa
     """The values of a field with the env steps at which they were measured."""
     points = []
     for result in results:
-        value = table_row(result).get(field)
-        if isinstance(value, int | float):
-            points.append((float(value), int(result.get("timesteps_total") or 0)))
+        value = look_up(result, field)
+        if value is not None and math.isfinite(value):
+            points.append((value, int(look_up(result, "timesteps_total") or 0)))
     return points
 
 
@@ -183,13 +186,19 @@ def told_keys(scenario: Mapping[str, Any]) -> dict[str, Any]:
         differing = _differing(value, defaults.get(key))
         if key not in NOT_TOLD and differing not in (None, {}, []):
             told[key] = differing
-    env_config = dict(told.get("env_config") or {})
-    for key in list(env_config):
-        if places_given(None, {key: env_config[key]}):
-            del env_config[key]
-    if "env_config" in told:
-        told["env_config"] = env_config
+    for section in (told, told.get("evaluation")):
+        if isinstance(section, dict) and section.get("env_config"):
+            section["env_config"] = _without_files(section["env_config"])
     return told
+
+
+def _without_files(env_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of an env that name no file and no host."""
+    kept = {}
+    for key, value in env_config.items():
+        if not places_given(None, {key: value}):
+            kept[key] = value
+    return kept
 
 
 def _algo_defaults(scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,16 +104,15 @@ def _upload(api: Any, repo: str, folder: Path, parts: Sequence[Path], private: b
 
 def _download(api: Any, repo: str, revision: str | None, folder: Path) -> None:
     info = api.model_info(repo, revision=revision, files_metadata=True)
-    wanted = [file for file in info.siblings or [] if is_part(file.rfilename)]
-    needed = sum(file.size or 0 for file in wanted)
-    free = shutil.disk_usage(folder).free
+    sizes = _sizes(info)
+    needed, free = sum(sizes.values()), shutil.disk_usage(folder).free
     if needed > free:
         raise HubError(
             f"{repo} has {needed:,} bytes, and {free:,} are free in {folder.parent}. Make room, or leave it."
         )
-    for file in wanted:
+    for file in sizes:
         # By the commit that was looked at: what is pushed meanwhile does not mix with it.
-        api.hf_hub_download(repo, file.rfilename, revision=info.sha, local_dir=folder)
+        api.hf_hub_download(repo, file, revision=info.sha, local_dir=folder)
 
 
 def _sizes(info: Any) -> dict[str, int]:

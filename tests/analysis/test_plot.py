@@ -99,6 +99,56 @@ def test_runs_are_found_by_id_name_folder_and_comparison(tmp_path: Path, monkeyp
         read_runs(["0a1b9"])
 
 
+@pytest.mark.parametrize(
+    "configs",
+    [
+        ({"a": {"n": 1}}, {"b": {"n": 1}}),  # called alike at the end of their keys
+        ({"game": 1}, {"game": "1"}),
+    ],
+)
+def test_no_two_panels_have_the_same_title(tmp_path: Path, configs: tuple[Any, ...]) -> None:
+    for number, config in enumerate(configs):
+        write_run(tmp_path / str(number), {10: float(number)}, env_config=config)
+    panels = make_chart([str(tmp_path)]).panels
+    assert len({panel.title for panel in panels}) == 2
+    assert sorted(panel.series[0].middle[0] for panel in panels) == [0.0, 1.0]
+
+
+def test_envs_whose_keys_say_the_same_are_one_panel(tmp_path: Path) -> None:
+    for seed, config in enumerate(({"n": 1}, {"n": 1.0, "game": None})):
+        write_run(tmp_path / str(seed), {10: 1.0}, env_config=config, seed=seed)
+    (panel,) = make_chart([str(tmp_path)]).panels
+    assert panel.series[0].runs == 2
+
+
+def test_of_runs_in_several_folders_the_newest_counts_too(tmp_path: Path) -> None:
+    for age, (name, value) in enumerate({"new": 2.0, "old": 1.0}.items()):
+        place = write_run(tmp_path / name, {10: value})
+        os.utime(place / "params.json", (1_000 - age, 1_000 - age))
+    for sources in (["new", "old"], ["old", "new"]):
+        chart = make_chart([str(tmp_path / name) for name in sources])
+        assert chart.panels[0].series[0].middle.tolist() == [2.0]
+
+
+def test_numbers_that_are_none_are_left_out_and_lines_nobody_can_read_are_passed_over(tmp_path: Path) -> None:
+    place = write_run(tmp_path / "a", {10: 1.0, 20: float("nan"), 30: float("inf"), 40: 2.0})
+    with (place / "result.json").open("a") as file:
+        for number in ("9" * 400, "9" * 5_000):  # too large for a float; too long for Python
+            file.write(f'{{"timesteps_total": 50, "evaluation": {{"episode_reward_mean": {number}}}}}\n')
+            file.write(f'{{"timesteps_total": {number}}}\n')
+        file.write("[" * 100_000 + "\n")
+    (series,) = make_chart([str(tmp_path)], numbers=Numbers(smooth=2)).panels[0].series
+    assert series.x.tolist() == [10, 40]
+    assert series.middle.tolist() == [1.0, 1.5]
+
+
+def test_an_x_axis_that_goes_back_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {10: 1.0, 20: 3.0, 30: 2.0})
+    numbers = Numbers(x="evaluation.episode_reward_mean")
+    with pytest.raises(ConfigError, match=r"in run a it goes back from 3 to 2\. Choose a field that only grows"):
+        make_chart([str(tmp_path)], numbers=numbers)
+
+
 def test_of_runs_with_the_same_keys_and_seed_the_newest_counts(tmp_path: Path) -> None:
     for age, (name, value) in enumerate({"new": 2.0, "old": 1.0}.items()):
         place = write_run(tmp_path / name, {10: value})
@@ -139,7 +189,10 @@ def test_an_improvement_names_the_better_one_first(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_drawn_in_every_format_with_its_numbers_beside_it(runs: Path, kind: str) -> None:
+def test_every_kind_is_drawn_in_every_format_with_its_numbers_beside_it(
+    runs: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # the clock, as matplotlib reads it
     names = [f"out/{kind}.{ending}" for ending in ("pdf", "svg", "png")]
     outs = [word for name in names for word in ("-o", name)]
     done = marl("plot", runs, "--kind", kind, *outs, "--data", f"{kind}.csv", "--resamples", 200)
@@ -155,8 +208,11 @@ def test_every_kind_is_drawn_in_every_format_with_its_numbers_beside_it(runs: Pa
     rows = list(csv.DictReader(Path(f"{kind}.csv").read_text().splitlines()))
     assert {"panel", "line", "runs", "x", "middle", "low", "high"} == set(rows[0])
     assert all(float(row["low"]) <= float(row["middle"]) + 1e-12 for row in rows)
-    again = marl("plot", runs, "--kind", kind, "-o", "again.pdf", "--resamples", 200, "--json")
-    assert Path("again.pdf").read_bytes() == pdf, "the same runs give the same file"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
+    agains = [word for ending in ("pdf", "svg", "png") for word in ("-o", f"again.{ending}")]
+    again = marl("plot", runs, "--kind", kind, *agains, "--resamples", 200, "--json")
+    for ending, before in (("pdf", pdf), ("svg", svg), ("png", png)):
+        assert Path(f"again.{ending}").read_bytes() == before, "the same runs give the same file, at any time"
     assert json.loads(again.out)["panels"][0]["lines"]
 
 
@@ -212,6 +268,21 @@ def test_sizes_are_columns_pages_or_inches() -> None:
         (["--log", "z"], "--log 'z': expected one of x, y, both"),
         (["--log", "y"], "--log y: ppo in two_step_game has the value 0"),
         (["--ylim", "3", "1"], "--ylim 3 1: expected the smaller number first"),
+        (["--xlim", "0", "inf"], "--xlim 0 inf: expected two finite numbers"),
+        (["--log", "x", "--xlim", "0", "3"], "--xlim 0 3: a logarithmic axis (--log x) begins above 0"),
+        (["--font-size", "40", "--size", "1x1"], "1 x 1 inches are too small for letters of 40 points"),
+        (["--font-size", "40", "--columns", "2"], "too small for letters of 40 points"),
+        (
+            ["--at", "100"],
+            "--at changes nothing in a figure of --kind curves. Leave it out, or choose --kind profiles or",
+        ),
+        (["--normalise", "maze=0,1"], "--normalise changes nothing in a figure of --kind curves"),
+        (["--kind", "profiles", "--statistic", "mean"], "--statistic changes nothing in a figure of --kind profiles"),
+        (["--kind", "aggregates", "--log", "x"], "--log changes nothing in a figure of --kind aggregates"),
+        (
+            ["--kind", "improvement", "--normalise", "maze=0,1"],
+            "--normalise changes nothing in a figure of --kind impr",
+        ),
         (["--font", "DejaVu Sanz"], "--font 'DejaVu Sanz': there is no such font here. Did you mean 'DejaVu Sans'?"),
         (["--metric", "evaluation.episode_reward_maen"], "Did you mean 'evaluation.episode_reward_mean'?"),
         (["--x", "steps"], "--x steps: no result of ppo has this number"),

@@ -200,6 +200,66 @@ def test_a_pulled_folder_is_played_by_the_command_on_its_card(run: Path, tmp_pat
     assert "2 env steps, 2 episodes" in done.out
 
 
+def test_an_empty_folder_is_filled_whether_one_stands_in_it_or_links_to_it(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = tmp_path / "shelf"
+    marl.push_to_hub(run, "me/rps", local=shelf)
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("there")
+    monkeypatch.chdir(tmp_path / "here")
+    for target in (".", "../link"):
+        assert command("pull", "me/rps", target, "--local", shelf).code == 0
+        assert sorted(file.name for file in Path(target).iterdir()) == ["README.md", "a", "b"]
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_links_out_of_a_local_folder_are_followed_neither_way(run: Path, tmp_path: Path) -> None:
+    secret, shelf = tmp_path / "secret", tmp_path / "shelf"
+    secret.write_text("mine")
+    place = Path(marl.push_to_hub(run, "me/rps", local=shelf))
+    (place / "README.md").unlink()
+    (place / "README.md").symlink_to(secret)
+    with pytest.raises(HubError, match=r"README.md is a link that leads out of"):
+        marl.pull_from_hub("me/rps", tmp_path / "x", local=shelf)
+    with pytest.raises(HubError, match=r"README.md is a link that leads out of"):
+        marl.push_to_hub(run, "me/rps", local=shelf)
+    assert (place / "a" / "policy.json").is_file(), "nothing was taken away"
+    (place / "README.md").unlink()
+    shutil.rmtree(place / "a")
+    (tmp_path / "elsewhere").mkdir()
+    (place / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HubError, match="is a link that leads out of"):
+        marl.push_to_hub(run, "me/rps", local=shelf)
+    assert secret.read_text() == "mine"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_is_pulled_was_verified_to_the_last_file(run: Path, tmp_path: Path) -> None:
+    def refused(message: str, **changes: bytes | None) -> None:
+        shutil.rmtree(tmp_path / "shelf", ignore_errors=True)
+        place = Path(marl.push_to_hub(run, "me/rps", local=tmp_path / "shelf"))
+        first = {file.name: file.read_bytes() for file in (place / "a").iterdir()}
+        for file, content in changes.items():
+            (place / file).parent.mkdir(exist_ok=True)
+            if content is None:
+                (place / file).unlink()
+            else:
+                (place / file).write_bytes(content or first[Path(file).name])
+        with pytest.raises(HubError, match=message):
+            marl.pull_from_hub("me/rps", tmp_path / "x", local=tmp_path / "shelf")
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["shelf"]
+
+    again = dict.fromkeys(("policy.json", "weights.safetensors"), b"")  # those of the policy a
+    refused("a policy and folders with policies", **again)
+    refused("two policies that are called 'a'", **{f"c/{file}": content for file, content in again.items()})
+    refused("lacks c/policy.json", **{"c/weights.safetensors": b"anything"})
+    refused("lacks b/weights.safetensors", **{"b/weights.safetensors": None})
+    refused("cannot be taken: .*README.md has 2,000,000 bytes", **{"README.md": b"x" * 2_000_000})
+
+
 @pytest.mark.parametrize("repo", ["", "../x", "a/b/c", "a/..", "-x", "a b", "/etc", "x/../y"])
 def test_the_name_of_a_repository_is_never_a_way_out(repo: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not the name of a repository"):
@@ -242,6 +302,23 @@ def test_a_card_tells_algorithm_env_keys_and_the_last_result_beside_the_best(run
     card = ModelCard.load(tmp_path / "me" / "rps" / "README.md")
     assert card.data.library_name == "marl"
     assert len(card.data.eval_results) == 4
+
+
+def test_a_card_tells_of_the_metric_that_was_chosen_and_less_may_be_better(run: Path, tmp_path: Path) -> None:
+    from marl.sharing.card import Facts, measured, told_keys
+
+    def of(metric: str, results: list[dict[str, Any]]) -> tuple[str, float, float, int]:
+        scenario = {**KEYS, "evaluation": {"metric": metric}}
+        return tuple(measured(Facts(scenario, results, [], "", 1, "me/rps"))[0])
+
+    values = {10: 3.0, 20: 1.0, 30: 2.0, 40: float("nan")}
+    rewards = [{"timesteps_total": at, "evaluation": {"policy_reward_mean": {"a": v}}} for at, v in values.items()]
+    assert of("policy_reward_mean.a", rewards) == ("evaluation.policy_reward_mean.a", 2.0, 3.0, 10)
+    gaps = [{"timesteps_total": at, "evaluation": {"exploitability": {"nash_conv": v}}} for at, v in values.items()]
+    assert of("exploitability.nash_conv", gaps) == ("evaluation.exploitability.nash_conv", 2.0, 1.0, 20)
+    hidden = {"rom_path": "/home/me/x", "game": "y"}
+    told = told_keys({**KEYS, "env_config": hidden, "evaluation": {"env_config": hidden}})
+    assert told["env_config"] == told["evaluation"]["env_config"] == {"game": "y"}
 
 
 def test_names_on_a_card_are_texts_whatever_they_hold(run: Path, tmp_path: Path) -> None:

@@ -52,10 +52,10 @@ def result(iteration: int, reward: float = 1.5, **more: Any) -> dict[str, Any]:
     }
 
 
-def log(directory: Path, entry: Any, results: list[dict[str, Any]]) -> None:
+def log(directory: Path, entry: Any, results: list[dict[str, Any]], params: dict[str, Any] = PARAMS) -> None:
     """What a run does with its results."""
     files, loggers = RunFiles(directory), RunLoggers([entry])
-    loggers.open(directory, PARAMS)
+    loggers.open(directory, params)
     for one in results:
         loggers.write(files.append(one))
     loggers.close()
@@ -184,9 +184,17 @@ def test_mlflow_gets_keys_and_numbers_at_env_steps_and_a_resumed_run_goes_on_in_
 @pytest.mark.slow
 def test_mlflow_takes_any_name_and_keeps_pictures_as_artifacts(tmp_path: Path, empty: Path) -> None:
     shutil.copytree(empty, tmp_path / "mlflow")
-    shown = result(1, episode_media={"board": [np.zeros((4, 4, 3), np.uint8)]})
-    log(tmp_path, {"mlflow": {"experiment": "others"}}, [shown])
+    odd = ["", ".", "..", "/a", "a/", "a//b", "../x", "x" * 400, "/" * 400]  # MLflow may keep names as paths of files
+    rewards = {"wolf[*]": 3.0, **dict.fromkeys(odd, 7.0)}
+    params = {**PARAMS, "policies": {name: {"lr": 1} for name in odd}}
+    shown = result(1, episode_media={"board": [np.zeros((4, 4, 3), np.uint8)]}, policy_reward_mean=rewards)
+    log(tmp_path, {"mlflow": {"experiment": "others"}}, [shown], params)
+    changed = {**PARAMS, "policies": {name: {"lr": 2} for name in odd}}
+    log(tmp_path, {"mlflow": {"experiment": "others"}}, [result(2)], changed)  # it goes on with other keys
     run = the_run(tmp_path, "others")
+    assert run.data.metrics["policy_reward_mean/a/_/b"] == 7.0
+    assert run.data.tags["resumed.policies.a/_/b.lr"] == "2"
+    assert run.data.metrics["timesteps_total"] == 200
     assert run.data.metrics["policy_reward_mean/wolf___"] == 3.0
     assert "done" not in run.data.metrics
     assert "nothing" not in run.data.metrics

@@ -106,9 +106,11 @@ def test_who_only_looks_at_a_run_follows_none_of_its_places() -> None:
         "load": {"p": "there"},
         "output_format": "json",
         "external": {"host": "0.0.0.0", "token_file": "there"},
+        "loggers": [{"mlflow": {"tracking_uri": "http://elsewhere"}}],
     }
     blank = {"env": "x", "address": None, "input": None, "output": None, "load": {}, "output_format": "npz"}
     blank["external"] = None
+    blank["loggers"] = []
     assert without_places(told) == blank
 
 

@@ -6,6 +6,7 @@ measurement until then, so nothing looks ahead. The comparison is made at the la
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -43,7 +44,8 @@ class Run:
         found: Line = []
         for result in self.results:
             value = look_up(result, metric)
-            if value is not None:
+            # marl writes finite numbers alone, but another program may have written the file.
+            if value is not None and math.isfinite(value):
                 found.append((float(result["timesteps_total"]), value))
         return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,22 @@ from marl.errors import ConfigError, did_you_mean
 from marl.storage import make_folder, write_atomically
 
 MOST_LINES = 8  # that readers can tell apart
+# Options and the fields that they set, of the numbers or of the look.
+OPTIONS = {
+    "--at": "at",
+    "--normalise": "normalise",
+    "--statistic": "statistic",
+    "--single-runs": "single_runs",
+    "--ylim": "y_limits",
+    "--log": "log",
+}
+WITHOUT_EFFECT: Mapping[str, Sequence[str]] = {
+    "curves": ("--at", "--normalise"),
+    "profiles": ("--statistic", "--single-runs"),
+    "aggregates": ("--statistic", "--single-runs", "--ylim", "--log"),
+    "improvement": ("--statistic", "--single-runs", "--ylim", "--log", "--normalise"),
+}
+"""What a kind of figure does not use."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +95,35 @@ def check_choice(option: str, chosen: str, known: Sequence[str]) -> None:
         raise ConfigError(f"{option} {chosen!r}: expected one of {', '.join(names)}.{did_you_mean(chosen, names)}")
 
 
+def check_options(kind: str, numbers: Numbers, look: Look) -> None:
+    """Refuse options that would change nothing: who gives one believes that it does."""
+    check_choice("--kind", kind, list(KINDS))
+    given = {**vars(numbers), **vars(look)}
+    usual = {**vars(Numbers()), **vars(Look())}
+    for option in WITHOUT_EFFECT[kind]:
+        field = OPTIONS[option]
+        if given[field] != usual[field]:
+            used = [other for other in KINDS if option not in WITHOUT_EFFECT[other]]
+            raise ConfigError(
+                f"{option} changes nothing in a figure of --kind {kind}. Leave it out, or choose --kind "
+                f"{' or '.join(used)}."
+            )
+
+
 def check_look(look: Look) -> None:
     """Refuse, before any run is read, what can be refused then."""
     check_choice("--log", look.log, list(LOG_AXES))
     for option, limits in (("--xlim", look.x_limits), ("--ylim", look.y_limits)):
-        if limits is not None and not limits[0] < limits[1]:
-            raise ConfigError(f"{option} {limits[0]:g} {limits[1]:g}: expected the smaller number first.")
+        if limits is None:
+            continue
+        said = f"{option} {limits[0]:g} {limits[1]:g}"
+        if not all(map(math.isfinite, limits)):
+            raise ConfigError(f"{said}: expected two finite numbers.")
+        if not limits[0] < limits[1]:
+            raise ConfigError(f"{said}: expected the smaller number first.")
+        axis = option[2]
+        if axis in LOG_AXES[look.log] and limits[0] <= 0:
+            raise ConfigError(f"{said}: a logarithmic axis (--log {look.log}) begins above 0.")
     with drawing(look):  # the font is there
         pass
 

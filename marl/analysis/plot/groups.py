@@ -68,7 +68,8 @@ def group(found: Sequence[PlotRun], by: Sequence[str] = ()) -> Grouped:
     for title, members in panels.items():
         # In the order of the whole figure, whichever run of this env came first.
         lines: dict[str, list[Run]] = {name: [] for name in order}
-        for one in members:
+        # Oldest first, in whatever order the words of the command line were.
+        for one in sorted(members, key=lambda one: one.written):
             lines[names[id(one)]].append(one.run)
         groups[title] = {}
         for name, mine in lines.items():
@@ -114,18 +115,17 @@ def _newest(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 def _panels(found: Sequence[PlotRun]) -> dict[str, list[PlotRun]]:
     """Runs by the title of their env."""
-    by_env: dict[str, list[PlotRun]] = {}
-    envs: dict[str, dict[str, Any]] = {}
+    envs: list[dict[str, Any]] = []
+    by_env: list[list[PlotRun]] = []
     for one in found:
         env = _env_of(one.run)
-        key = json.dumps(env, sort_keys=True, default=str)
-        by_env.setdefault(key, []).append(one)
-        envs[key] = env
-    titles = _titles(list(envs.values()))
-    panels: dict[str, list[PlotRun]] = {}
-    for title, members in zip(titles, by_env.values(), strict=True):
-        panels[title] = members
-    return panels
+        # By the same rule as `differences`, by which panels are named: 1 is 1.0, and nothing is an empty section.
+        number = next((place for place, known in enumerate(envs) if not differences(known, env)), len(envs))
+        if number == len(envs):
+            envs.append(env)
+            by_env.append([])
+        by_env[number].append(one)
+    return dict(zip(_titles(envs), by_env, strict=True))
 
 
 def _env_of(run: Run) -> dict[str, Any]:
@@ -144,21 +144,30 @@ def _titles(envs: Sequence[Mapping[str, Any]]) -> list[str]:
     # Two libraries may call their envs alike.
     if len(set(short.values())) < len(short):
         short = dict(zip(names, names, strict=True))
-    titles = []
-    for env in envs:
-        alike = [other for other in envs if other["env"] == env["env"]]
-        name = short[str(env["env"])]
-        titles.append(" ".join([name, *_told_apart(env, alike)]))
+    for in_full in (False, True):
+        titles = []
+        for env in envs:
+            alike = [other for other in envs if other["env"] == env["env"]]
+            name = short[str(env["env"])]
+            titles.append(" ".join([name, *_told_apart(env, alike, in_full)]))
+        # Runs of panels of one name would be lost.
+        if len(set(titles)) == len(titles):
+            break
     return titles
 
 
-def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``game=climbing`` for each key in which an env differs from others of its name."""
+def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], in_full: bool) -> list[str]:
+    """``game=climbing`` for each key in which an env differs from others of its name.
+
+    In full it is ``env_config.game="climbing"``.
+    """
     keys: dict[str, Any] = {}
     for other in alike:
         keys |= {one.key: one.first for one in differences(env, other)}
     # What an env does not have tells others apart, not itself.
     keys = {key: value for key, value in keys.items() if value is not None}
+    if in_full:
+        return [f"{key}={json.dumps(value)}" for key, value in keys.items()]
     return [f"{key.rpartition('.')[2]}={value}" for key, value in keys.items()]
 
 

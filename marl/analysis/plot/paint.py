@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -49,10 +51,26 @@ def draw_chart(chart: Chart, look: Look, paths: list[Path]) -> list[Path]:
         for path in paths:
             picture = io.BytesIO()
             suffix = path.suffix.lower()
-            figure.savefig(picture, format=suffix[1:], dpi=look.dpi, **FORMATS[suffix])
+            with _large_enough(figure, look):
+                figure.savefig(picture, format=suffix[1:], dpi=look.dpi, **FORMATS[suffix])
             make_folder(path.parent)
             write_atomically(path, picture.getvalue())
     return paths
+
+
+@contextmanager
+def _large_enough(figure: Figure, look: Look) -> Iterator[None]:
+    """Matplotlib only warns where letters leave no room for the panels, and draws them on top of each other."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="constrained_layout not applied")
+        try:
+            yield
+        except UserWarning:
+            width, height = figure.get_size_inches()
+            raise ConfigError(
+                f"{width:.3g} x {height:.3g} inches are too small for letters of {look.font_size:g} points. Give a larger "
+                "--size, a smaller --font-size, or fewer --columns."
+            ) from None
 
 
 def figure_of(chart: Chart, look: Look) -> Figure:
@@ -118,7 +136,7 @@ def _write_titles(places: list[Axes], chart: Chart, look: Look, columns: int) ->
     """The panels' names, in as many lines as they need."""
     if len(places) == 1:
         return  # papers say in the caption what a single panel shows
-    letters = int(look.size.width / columns / (LETTER * look.font_size))
+    letters = max(1, int(look.size.width / columns / (LETTER * look.font_size)))
     for axes, panel in zip(places, chart.panels, strict=True):
         axes.set_title("\n".join(textwrap.wrap(drawn(panel.title), letters)), pad=3)
 

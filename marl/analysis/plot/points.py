@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,9 +60,21 @@ def points_of(run: Run, metric: str, x: str = STEPS) -> Line:
     found: Line = []
     for result in run.results:
         place, value = look_up(result, x), look_up(result, metric)
-        if place is not None and value is not None:
+        # marl writes finite numbers alone, but another program may have written the file.
+        if place is not None and value is not None and math.isfinite(place) and math.isfinite(value):
             found.append((place, value))
+    _check_forward(run, x, found)
     return found
+
+
+def _check_forward(run: Run, x: str, line: Line) -> None:
+    """Refuse an x axis that goes back: which value is the newest at a place could not be said."""
+    for (before, _), (after, _) in pairwise(line):
+        if after < before:
+            raise ConfigError(
+                f"--x {x}: in run {run.name} it goes back from {before:,.6g} to {after:,.6g}. Choose a field that only "
+                f"grows, such as {STEPS} or time_total_s."
+            )
 
 
 def lines_of(name: str, runs: Sequence[Run], metric: str, x: str, smooth: int) -> tuple[list[Line], list[str]]:

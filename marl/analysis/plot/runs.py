@@ -24,6 +24,7 @@ class PlotRun:
 
     source: str
     run: Run
+    written: float = 0.0  # seconds, when the run began
 
 
 def read_runs(sources: Sequence[str]) -> tuple[list[PlotRun], list[str]]:
@@ -38,7 +39,7 @@ def read_runs(sources: Sequence[str]) -> tuple[list[PlotRun], list[str]]:
                 continue
             run = Run(directory.name, read_params(directory), read_results(directory / "result.json"))
             if run.results and run.params:
-                found[place] = PlotRun(_short(source), run)
+                found[place] = PlotRun(_short(source), run, _written(directory))
             else:
                 empty.append(directory.name)
     if not found:
@@ -47,6 +48,13 @@ def read_runs(sources: Sequence[str]) -> tuple[list[PlotRun], list[str]]:
     if empty:
         notes.append(f"without results, hence left out: {listed(empty)}")
     return list(found.values()), notes
+
+
+def _written(directory: Path) -> float:
+    try:
+        return (directory / "params.json").stat().st_mtime
+    except OSError:  # it was removed meanwhile
+        return 0.0
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from marl.analysis.report.content import Block, Section, Words, meaning, number,
 from marl.analysis.report.figures import Line, draw_curves
 from marl.analysis.report.names import ReportParticipant
 from marl.inputs import parse_json, read_text
+from marl.runs.result import look_up
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "reward in training": ("episode_reward_mean",),
@@ -73,9 +73,9 @@ def read_results(file: Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             result = parse_json(line)
-        except json.JSONDecodeError:
+        except ValueError:  # also of numbers that are too long, and of what is nested too deeply
             continue
-        if isinstance(result, dict) and isinstance(result.get("timesteps_total"), int | float):
+        if isinstance(result, dict) and look_up(result, "timesteps_total") is not None:
             found.append(result)
     return found
 

@@ -106,7 +106,7 @@ class MlflowRun:
         for name, value in plain.items():
             # A parameter never changes in MLflow, so a new value becomes a tag.
             if before.get(name) != value:
-                self._client.set_tag(run, f"resumed.{name}", value)
+                self._client.set_tag(run, _name(f"resumed.{name}"), value)
         return True
 
     def log(self, result: Mapping[str, Any]) -> None:
@@ -149,4 +149,14 @@ def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 def _name(text: str) -> str:
     """A name that MLflow takes; policies and agents may be called anything."""
-    return re.sub(r"[^\w./ :-]", "_", text)[:LONGEST_NAME]
+    plain = _path(re.sub(r"[^\w./ :-]", "_", text))
+    # Once more: cut off in the middle, the last step may have become one of those.
+    return _path(plain[: LONGEST_NAME - 1])
+
+
+def _path(name: str) -> str:
+    """MLflow may keep names as paths of files, and takes none with steps that lead elsewhere or nowhere."""
+    steps = []
+    for step in name.split("/"):
+        steps.append("_" if step in ("", ".", "..") else step)
+    return "/".join(steps)
