@@ -95,7 +95,8 @@ def _of_agent(data: Trajectories, rows: Ints, actions: Doubles, own: Doubles) ->
 def _narrowed(table: Doubles, most: int) -> Doubles:
     """Columns of about one; where there are too many, ``most`` random sums of them (Johnson & Lindenstrauss)."""
     scale = table.std(axis=0)
-    even = table / np.where(scale > 0, scale, 1.0)
+    # Without their means: what is far from zero and hardly moves would look like the constant column, only larger.
+    even = (table - table.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     if even.shape[1] <= most:
         return even
     mixing = np.random.default_rng(SEED).standard_normal((even.shape[1], most))

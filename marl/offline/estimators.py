@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as students_t
 
 from marl.data.task import Ints
-from marl.errors import ConfigError, DataError
+from marl.errors import ConfigError, DataError, UserError, let_through
 from marl.registry import Registry
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -184,13 +184,29 @@ def estimate(name: str, episodes: LoggedEpisodes) -> Estimate:
     # Where every episode holds something that the policy never does, a mean of zeros would look certain.
     if not episodes.effective:
         return NOTHING
-    numbers = np.asarray(estimator(episodes), np.float64)
-    if numbers.shape != (len(episodes),):
+    return interval(_checked(name, _asked(name, estimator, episodes), len(episodes)))
+
+
+def _asked(name: str, estimator: Estimator, episodes: LoggedEpisodes) -> Doubles:
+    """An estimator may be the user's own code: what goes wrong in it is told by its name."""
+    try:
+        return np.asarray(estimator(episodes), np.float64)
+    except UserError:
+        raise
+    except BaseException as error:
+        let_through(error)
+        raise ConfigError(f"estimator {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _checked(name: str, numbers: Doubles, episodes: int) -> Doubles:
+    if numbers.shape != (episodes,):
         raise ConfigError(
-            f"estimator {name!r} returned an array of shape {numbers.shape}; expected one number for each of the "
-            f"{len(episodes)} episodes."
+            f"estimator {name!r} returned an array of shape {numbers.shape}; expected one number for each of the {episodes} "
+            "episodes."
         )
-    return interval(numbers)
+    if not np.isfinite(numbers).all():
+        raise ConfigError(f"estimator {name!r} returned NaN or infinity for some of the {episodes} episodes.")
+    return numbers
 
 
 def interval(numbers: Doubles) -> Estimate:

@@ -42,8 +42,11 @@ class Judge:
         self.data, self.policies = data, policies
         self.playing = np.repeat(playing, data.lengths, axis=0)  # [S, A]
         places = {name: place for place, name in enumerate(policies)}
-        seen = set(np.unique(self.playing).tolist())
-        self.judged = {name: places[name] for name in judged if places[name] in seen}
+        # Of a policy whose agents never came to decide there is nothing to tell.
+        deciding = set(np.unique(self.playing[data.columns["present"]]).tolist())
+        self.judged = {name: places[name] for name in judged if places[name] in deciding}
+        if not self.judged:
+            raise DataError(f"the recordings hold no decision of a policy that is judged: {', '.join(judged)}.")
         for name in self.judged:
             self._check(name)
 

@@ -45,6 +45,7 @@ def rollout_state(rollout: Rollout) -> State:
     return {
         "columns": columns,
         "context": batch.context,
+        "first_lane": batch.first_lane,
         "infos": infos,
         "episodes": vars(rollout.episodes),
         "decisions_lost": rollout.decisions_lost,
@@ -55,7 +56,11 @@ def rollout_state(rollout: Rollout) -> State:
 
 def rollout_from(state: State, task: Task, policy_ids: Sequence[PolicyID]) -> Rollout:
     """The round that a file holds."""
-    batch = MultiAgentBatch(task, tuple(policy_ids), **state["columns"], context=state["context"])
+    # Which copies played it says which lives its decisions belong to. Files of before do not say: they hold the first ones.
+    first_lane = state.get("first_lane", 0)
+    batch = MultiAgentBatch(
+        task, tuple(policy_ids), **state["columns"], context=state["context"], first_lane=first_lane
+    )
     if state["infos"] is not None:
         log = InfoLog()
         log.load_state_dict(state["infos"])

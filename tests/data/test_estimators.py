@@ -129,6 +129,22 @@ def test_an_estimator_of_ones_own_is_found_by_its_name(monkeypatch: pytest.Monke
         estimate("wrong", logged(RATIOS, REWARDS))
 
 
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (lambda episodes: 1 / 0, "failed: ZeroDivisionError: division by zero"),
+        (lambda episodes: ["much"] * len(episodes), "failed: ValueError: could not convert"),
+        (lambda episodes: np.full(len(episodes), np.nan), "NaN or infinity for some of the 3 episodes"),
+    ],
+)
+def test_what_goes_wrong_in_an_estimator_of_ones_own_is_told_by_its_name(
+    own: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ESTIMATORS, "_items", {**ESTIMATORS._items, "own": own})
+    with pytest.raises(ConfigError, match=f"estimator 'own'.*{text}"):
+        estimate("own", logged(RATIOS, REWARDS))
+
+
 def test_in_a_known_bandit_the_truth_is_inside_of_95_in_at_least_90_of_100_recordings() -> None:
     """With the numbers alone; benchmarks/estimators.py does the same through files."""
     rng = np.random.default_rng(1)

@@ -11,6 +11,7 @@ import pytest
 
 from marl.data.batch import ENV_COLUMNS, ROW_COLUMNS, SEAT_COLUMNS
 from marl.errors import ConfigError
+from marl.rollout.same_round import SameRound
 from marl.scenario.load import compose
 from marl.training.trainer import Trainer
 from tests.rollout.test_async import APEX, gated, pool_of, ray_test, worker_of
@@ -45,6 +46,17 @@ def test_learners_get_the_first_round_again_and_leave_it_as_it_was(algo: str) ->
 @pytest.mark.parametrize(("algo", "env"), [("ppo", CARTPOLE), ("qmix", TWO_STEP)])
 def test_a_resumed_run_has_the_same_round(algo: str, env: dict[str, Any], tmp_path: Path) -> None:
     assert_resume_is_exact(algo, {**config(algo, env), "fake_sampler": True}, tmp_path)
+
+
+def test_a_round_that_one_of_many_workers_played_is_still_that_workers_after_a_restart() -> None:
+    """Which copies played it says whose life a decision continues, where workers do not wait for each other."""
+    with Trainer("dqn", config=SMALL) as first, Trainer("dqn", config=SMALL) as second:
+        assert isinstance(first.source, SameRound)
+        assert isinstance(second.source, SameRound)
+        first.source.collect(5).batch.first_lane = 3
+        second.source.load_state_dict(first.source.state_dict())
+        streams = [source.collect(5).batch.first_lane for source in (first.source, second.source)]
+    assert streams == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import marl
 from marl.data.seal import sealed
@@ -88,6 +89,75 @@ def test_recordings_hold_how_likely_random_play_and_epsilon_greedy_play_were(tmp
     assert set(np.exp(data.columns["action_logp"]).round(4).ravel().tolist()) == {0.25, 0.75}
     share = (np.exp(data.columns["action_logp"]) > 0.5).mean()
     assert share == pytest.approx(0.75, abs=0.06)
+
+
+def test_a_table_is_judged_by_what_it_played_while_it_learned(tmp_path: Path) -> None:
+    """Its recordings hold epsilon-greedy play of many tables; the last one, played greedily, is worth what it then earns."""
+    explored = {"type": "EpsilonGreedy", "initial_epsilon": 0.6, "final_epsilon": 0.2, "epsilon_timesteps": 800}
+    keys = {
+        "env_config": {"one_hot_state_encoding": False}, "num_envs_per_worker": 10, "timesteps_per_iteration": 200,
+        "exploration_config": explored, "seed": 1,
+        "evaluation": {"interval": 0, "episodes": 4}, "output": str(tmp_path / "data"),
+    }  # fmt: skip
+    with Trainer("q_learning", env="two_step_game", config=keys) as trainer:
+        for _ in range(4):
+            trainer.train()
+        truth = trainer.evaluate()["episode_reward_mean"]
+    (block,) = judge(trainer, tmp_path / "data").measure(["is", "wis", "dr"], gamma=1.0).values()
+    assert block["recorded"]["high"] < truth  # exploring costs
+    assert block["wis"]["value"] == pytest.approx(
+        truth
+    )  # the game has no luck, so what greedy play earns is always the same
+    for name in ("is", "dr"):
+        assert block[name]["low"] < truth < block[name]["high"]
+        assert block[name]["high"] - block[name]["low"] < 3
+
+
+def late(number: int) -> type[marl.MultiAgentEnv]:
+    """A game of three steps for two agents, of whom so many come. Observations are far from zero, and hardly move."""
+
+    class Late(marl.MultiAgentEnv):
+        possible_agents: ClassVar = ["a", "b"]
+
+        def __init__(self, config: Any = None) -> None:
+            del config
+            self.observation_space = spaces.Box(0, 1e7, (2,))
+            self.action_space = spaces.Discrete(2)
+            self.rng, self.step_number = np.random.default_rng(0), 0
+
+        def _seen(self) -> dict[str, Any]:
+            return {name: np.float32(1e6 + self.rng.random(2)) for name in self.possible_agents[:number]}
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+            self.step_number = 0
+            return self._seen(), {}
+
+        def step(self, actions: dict[str, Any]) -> tuple[Any, ...]:
+            self.step_number += 1
+            paid = {name: float(action) for name, action in actions.items()}
+            over = self.step_number == 3
+            return self._seen(), paid, {"__all__": over}, {"__all__": False}, {}
+
+    return Late
+
+
+APART = {"multiagent": {"policies": {"pa": {}, "pb": {}}, "policy_mapping_fn": {"a": "pa", "b": "pb"}}}
+
+
+def test_a_policy_whose_agents_never_came_is_left_out_and_recordings_of_nobody_are_refused(tmp_path: Path) -> None:
+    trainer = record(tmp_path, "ppo", late(1), steps=12, **APART)
+    assert list(judge(trainer, tmp_path).measure(["is", "wis", "dr"], 1.0)) == ["pa"]
+    data = read_trajectories(find_files(str(tmp_path)), trainer.setup.task, normalize_actions=True)
+    with pytest.raises(DataError, match="no decision of a policy that is judged: pb"):
+        Judge(data, trainer.policies, ["pb"], who_plays_all(trainer.setup, data))
+
+
+def test_the_model_of_doubly_robust_copes_with_observations_far_from_zero(tmp_path: Path) -> None:
+    record(tmp_path, "dqn", late(2), steps=24, seed=1)
+    with Trainer("ppo", env=late(2), config={**SMALL, "seed": 2}) as other:
+        (block,) = judge(other, tmp_path).measure(["is", "dr"], 1.0).values()
+    widths = [block[name]["high"] - block[name]["low"] for name in ("is", "dr")]
+    assert widths[1] < 0.03 * widths[0]  # rewards follow from the actions, which a model can know
 
 
 def test_random_play_says_how_many_actions_were_legal() -> None:
