@@ -25,6 +25,7 @@ from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
 from marl.envs.games.particles.tag import TagGames
+from marl.envs.games.repeat import RepeatGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
@@ -48,6 +49,7 @@ register_built_in("graphical_game", "marl.envs.games.networks.graphical:Graphica
 register_built_in("traffic", TrafficGames)
 register_built_in("windy_maze", WindyMaze)
 register_built_in("key_door", KeyDoor)
+register_built_in("repeat_after_delay", RepeatGames)
 register_built_in("copies", GymnasiumCopies)
 register_built_in(EXTERNAL, ExternalCreator())
 for _name, _games in FAST.items():  # few and all known, so they stand in lists of envs

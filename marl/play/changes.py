@@ -98,5 +98,5 @@ def _is_idle(words: Sequence[str]) -> bool:
         case ["exploration_config", key, *_]:
             return key not in EXPLORING
         case ["model", key, *_]:
-            return key == "max_seq_len"
+            return key in ("max_seq_len", "attention_memory_training")
     return words[0] in TOP_KEYS - PLAYED

@@ -17,8 +17,10 @@ OTHER_NAMES = {"swish": "silu"}  # RLlib's
 ACTIVATION_COST = "relu 0.90, silu 1.00, gelu 1.24, elu 1.11"
 OWN_MEMORY = "a custom model brings its own memory (carry_size)"
 RECURRENT = (one_of("use_lstm", True), one_of("use_gru", True))
-MEMORY = declare(needs(*RECURRENT, given("custom_model")))
+MEMORY = declare(needs(*RECURRENT, one_of("use_attention", True), given("custom_model")))
 """A custom model may remember as well."""
+LOOKS_BACK = declare(needs(*RECURRENT, given("custom_model")))
+ATTENTION = declare(needs(one_of("use_attention", True)))
 VISION = declare(needs(none_of("conv_filters", []), why="without layers there is no vision net"))
 EPSILON = declare(needs(one_of("type", "EpsilonGreedy", "SoftQ")))
 EPSILON_PER_WORKER = declare(needs(one_of("type", "PerWorkerEpsilonGreedy")))
@@ -113,18 +115,66 @@ class ModelConfig(Config):
     lstm_cell_size: PositiveInt = Field(
         256, description="Cells of the memory.", json_schema_extra=declare(needs(*RECURRENT))
     )
+    use_attention: bool = Field(
+        False,
+        description="The same with attention over the last inputs (GTrXL).",
+        json_schema_extra=declare(
+            needs(one_of("use_lstm", False), why="one memory is enough"),
+            needs(one_of("use_gru", False), why="one memory is enough"),
+            needs(not_given("custom_model"), why=OWN_MEMORY),
+        ),
+    )
+    attention_num_transformer_units: PositiveInt = Field(
+        1,
+        description="Units of attention, one after the other; each remembers its own inputs.",
+        json_schema_extra=ATTENTION,
+    )
+    attention_dim: PositiveInt = Field(
+        64, description="Numbers that a unit sees and gives.", json_schema_extra=ATTENTION
+    )
+    attention_num_heads: PositiveInt = Field(
+        1, description="Heads of a unit, each of which looks back in its own way.", json_schema_extra=ATTENTION
+    )
+    attention_head_dim: PositiveInt = Field(
+        32, description="Numbers of queries, keys and values of a head.", json_schema_extra=ATTENTION
+    )
+    attention_memory_inference: PositiveInt = Field(
+        50, description="How many of the agent's last decisions a decision looks back at.", json_schema_extra=ATTENTION
+    )
+    attention_memory_training: NonNegativeInt = Field(
+        50,
+        description="How many of these may lie before the beginning of a training sequence; all of them where it is not fewer "
+        "than attention_memory_inference.",
+        json_schema_extra=ATTENTION.joined(declare(not_for("es", why="es trains on no sequences"))),
+    )
+    attention_position_wise_mlp_dim: PositiveInt = Field(
+        32, description="Size of the hidden layer that follows the attention in a unit.", json_schema_extra=ATTENTION
+    )
+    attention_init_gru_gate_bias: float = Field(
+        2.0,
+        description="How firmly gates are closed at first: the larger, the more of its input a unit lets through unchanged.",
+        json_schema_extra=ATTENTION,
+    )
+    attention_use_n_prev_actions: NonNegativeInt = Field(
+        0, description="Show so many of the agent's last actions with every input.", json_schema_extra=ATTENTION
+    )
+    attention_use_n_prev_rewards: NonNegativeInt = Field(
+        0,
+        description="Show what the agent was paid after so many of its last decisions with every input.",
+        json_schema_extra=ATTENTION,
+    )
     max_seq_len: PositiveInt = Field(
         20,
         description="Decisions of an agent per training sequence; gradients do not go further back.",
         json_schema_extra=MEMORY.joined(declare(not_for("es", why="es trains on no sequences"))),
     )
     lstm_use_prev_action: bool = Field(
-        False, description="Show the agent's last action to the memory.", json_schema_extra=MEMORY
+        False, description="Show the agent's last action to the memory.", json_schema_extra=LOOKS_BACK
     )
     lstm_use_prev_reward: bool = Field(
         False,
         description="Show what the agent was paid since its last decision to the memory.",
-        json_schema_extra=MEMORY,
+        json_schema_extra=LOOKS_BACK,
     )
     observation_filter: Literal["NoFilter", "MeanStdFilter"] = Field(
         "NoFilter",
@@ -169,7 +219,16 @@ class ModelConfig(Config):
 
     @property
     def recurrent(self) -> bool:
-        return self.use_lstm or self.use_gru
+        return self.use_lstm or self.use_gru or self.use_attention
+
+    @property
+    def shows_last_action(self) -> bool:
+        """Whether the memory sees the agent's last action."""
+        return self.lstm_use_prev_action or self.attention_use_n_prev_actions > 0
+
+    @property
+    def shows_last_reward(self) -> bool:
+        return self.lstm_use_prev_reward or self.attention_use_n_prev_rewards > 0
 
     @field_validator("shared")
     @classmethod

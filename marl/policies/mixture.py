@@ -39,7 +39,8 @@ class Mixture(Policy):
         first = _settled(fresh())
         if first.remembers_reward:
             raise ConfigError(
-                "lstm_use_prev_reward does not work in a population: the memory of its members has another place. Drop it."
+                "lstm_use_prev_reward and attention_use_n_prev_rewards do not work in a population: the memory of its members "
+                "has another place. Drop them."
             )
         self.env_units, self.carry_size = first.env_units, 1 + first.carry_size
         self.members = nn.ModuleList([first])

@@ -22,7 +22,8 @@ from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.custom import Model, custom_model, custom_preprocessor
 from marl.policies.filters import MeanStdFilter
-from marl.policies.memory import Gru, Lstm
+from marl.policies.memories import last_seen, memory_of
+from marl.policies.memory import Memory, by_steps
 from marl.policies.mlp import MLP, Tape
 from marl.policies.size import parameter_table
 from marl.policies.vision import ConvEncoder, image_encoder
@@ -129,7 +130,7 @@ class Body(nn.Module):
         self.kind, self.config, self.outputs = kind, model, outputs
         inputs = self._build_encoder(agent_id, generator)
         self.network: MLP | Model | nn.Identity
-        self.memory: Lstm | Gru | None = None
+        self.memory: Memory | None = None
         self.head: MLP | None = None
         self.memory_size, self.prev_action, self.prev_reward = 0, 0, 0
         if memory and model.custom_model is not None:
@@ -174,17 +175,16 @@ class Body(nn.Module):
         sizes = [inputs, *model.fcnet_hiddens]
         layers = [model.fcnet_activation] * len(model.fcnet_hiddens)
         self.network = MLP(sizes, layers, generator) if model.fcnet_hiddens else nn.Identity()
-        cell = Lstm if model.use_lstm else Gru
-        self.memory = cell(sizes[-1] + self._look_back(), model.lstm_cell_size, generator)
+        memory = memory_of(model)
+        assert memory is not None
+        self.memory = memory.make(sizes[-1] + self._look_back(), model, last_seen(model, self.kind), generator)
         self.memory_size = self.memory.carry_size
-        after = [model.lstm_cell_size, *model.post_fcnet_hiddens, self.outputs]
+        after = [self.memory.size, *model.post_fcnet_hiddens, self.outputs]
         self.head = MLP(after, [model.post_fcnet_activation] * len(model.post_fcnet_hiddens), generator, last_gain)
 
     def _look_back(self) -> int:
         """Whether the memory sees the last action and reward; returns their width."""
-        if self.config.lstm_use_prev_action:
-            self.prev_action = action_width(self.kind.columns)
-        self.prev_reward = int(self.config.lstm_use_prev_reward)
+        self.prev_action, self.prev_reward = last_seen(self.config, self.kind)
         return self.prev_action + self.prev_reward
 
     @property
@@ -231,7 +231,7 @@ class Body(nn.Module):
             assert isinstance(self.network, MLP)
             return self.network.run(self.encode(obs, agent_index).detach())
         with torch.enable_grad():
-            out = self.forward(obs, agent_index) if sequences is None else self.unroll(obs, agent_index, sequences)[0]
+            out = self.forward(obs, agent_index) if sequences is None else self.unroll(obs, agent_index, sequences)
         return out.detach(), out
 
     def pull(self, tape: Tape | Tensor, slopes: Tensor) -> None:
@@ -279,29 +279,29 @@ class Body(nn.Module):
 
     # -- sequences -------------------------------------------------------------------------------------------------
 
-    def unroll(self, obs: Tensor, agent_index: Tensor, sequences: Sequences) -> tuple[Tensor, Tensor]:
-        """Outputs and memories after each of the rows ``[N]``, which stand one sequence after the other."""
-        lengths = sequences.lengths
-        # The longest sequences first: those that still go on at a step are then the first rows, a slice and no gather.
-        order = torch.argsort(lengths, descending=True, stable=True)
-        starts = (torch.cumsum(lengths, 0) - lengths)[order]
-        going = _still_going(lengths[order])
+    def at_start(self, carry: Tensor) -> Tensor:
+        """What of a recorded carry a training sequence begins with."""
+        if self.memory is None:
+            return carry
+        return torch.cat([self.memory.at_start(self._memory(carry)), carry[:, self.memory_size :]], dim=1)
+
+    def unroll(self, obs: Tensor, agent_index: Tensor, sequences: Sequences) -> Tensor:
+        """Outputs of the rows ``[N]``, which stand one sequence after the other."""
         x = self._before_memory(obs, agent_index)
-        carry = sequences.carry[order]
-        last, memory = carry[:, self.memory_size :], self._memory(carry)
-        outs, memories, rows = [], [], []
-        for step, count in enumerate(going):
-            here = starts[:count] + step
-            if step:
-                before = here - 1
-                packed = self.carried(memory[:count], sequences.actions[before], sequences.rewards[before])
-                last, memory = packed[:, self.memory_size :], self._memory(packed)
-            out, memory = self._advance(x[here], last[:count], memory[:count])
-            outs.append(out)
-            memories.append(memory)
-            rows.append(here)
-        back = torch.argsort(torch.cat(rows))
-        return torch.cat(outs)[back], torch.cat(memories)[back]
+        parts = x, self._last(sequences)
+        before = self._memory(sequences.carry)
+        if self.memory is None:
+            return by_steps(self.network, parts, before, sequences.lengths)
+        assert self.head is not None
+        return self.memory.unroll(parts, self.memory.at_start(before), sequences.lengths, self.head)
+
+    def _last(self, sequences: Sequences) -> Tensor:
+        """For each row what the row before it did and was paid; for the first of a sequence what its carry tells."""
+        nothing = sequences.carry.new_zeros(len(sequences.actions), 0)
+        last = self.carried(nothing, sequences.actions, sequences.rewards).roll(1, dims=0)
+        starts = torch.cumsum(sequences.lengths, 0) - sequences.lengths
+        last[starts] = sequences.carry[:, self.memory_size :]
+        return last
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class Body(nn.Module):
         else:
             stages += _layers(model.fcnet_hiddens, model.fcnet_activation)
             if self.memory is not None:
-                stages.append(f"{type(self.memory).__name__.upper()} of {self.memory.size}")
+                stages.append(str(self.memory))
             stages += _layers(model.post_fcnet_hiddens, model.post_fcnet_activation)
         text = " -> ".join([*stages, f"{self.outputs} outputs"])
         return f"{text}; remembers {self.carry_size} numbers" if self.carry_size else text
@@ -346,15 +346,6 @@ class Body(nn.Module):
 
 def _layers(sizes: list[int], activation: str) -> list[str]:
     return [f"{' x '.join(map(str, sizes))} {activation}"] if sizes else []
-
-
-def _still_going(lengths: Tensor) -> list[int]:
-    """How many sequences have a row at each step; ``lengths`` are sorted downwards."""
-    if not len(lengths):
-        return []
-    steps = torch.arange(int(lengths[0]), device=lengths.device)
-    going: list[int] = (lengths[None] > steps[:, None]).sum(1).tolist()
-    return going
 
 
 def action_width(columns: Columns) -> int:

@@ -10,18 +10,18 @@ from torch import nn
 from marl.data.task import AgentType
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
-from marl.policies.config import PolicySpec
-from marl.policies.memory import Gru, Lstm
+from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.memories import last_seen, memory_of
 from marl.policies.value_table import TABLE
 
 FLOAT = 4  # bytes
 
 
 def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
-    """Weights of the layers ``fcnet_hiddens``, ``post_fcnet_hiddens`` and the memory, of one network.
+    """Weights of the layers ``fcnet_hiddens``, ``post_fcnet_hiddens`` and the memory between them, of one network.
 
-    A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, twice as many if it is noisy, a memory of ``c`` cells behind ``n``
-    numbers ``gates * c * (n + c + 2)``, with 4 gates of an LSTM and 3 of a GRU. Vision nets and custom models are not counted.
+    A layer from ``n`` to ``m`` numbers has ``(n + 1) * m``, twice as many if it is noisy; a memory knows its own count. Vision
+    nets and custom models are not counted.
     """
     if spec.scripted is not None or spec.acts == TABLE or spec.model.custom_model is not None:
         return 0
@@ -29,20 +29,23 @@ def parameter_count(spec: PolicySpec, kind: AgentType) -> int:
     inputs = _inputs(kind)
     if spec.agent_id:
         inputs += kind.size
-    widths = [inputs, *model.fcnet_hiddens, *model.post_fcnet_hiddens]
+    before, after = [inputs, *model.fcnet_hiddens], list(model.post_fcnet_hiddens)
+    outputs = kind.columns.options + 2 * len(kind.columns.numbers)
+    memory = memory_of(model)
+    beside = 2 if spec.options.get("noisy") else 1  # a deviation beside every weight
+    if memory is None:
+        return beside * _layer_weights([*before, *after, outputs])
+    last = last_seen(model, kind)
+    remembering = memory.weights(before[-1] + sum(last), model, last)
+    layers = _layer_weights(before) + _layer_weights([memory.width(model), *after, outputs])
+    return beside * layers + remembering
+
+
+def _layer_weights(widths: list[int]) -> int:
     total = 0
     for before, after in pairwise(widths):
         total += (before + 1) * after
-    last, remembering = widths[-1], 0
-    if model.recurrent:
-        gates, cells = (Lstm if model.use_lstm else Gru).GATES, model.lstm_cell_size
-        remembering = gates * cells * (last + cells + 2)
-        last = cells
-    outputs = kind.columns.options + 2 * len(kind.columns.numbers)
-    total += (last + 1) * outputs
-    if spec.options.get("noisy"):  # a deviation beside every weight
-        total *= 2
-    return total + remembering
+    return total
 
 
 def _inputs(kind: AgentType) -> int:
@@ -60,9 +63,16 @@ def check_size(spec: PolicySpec, kind: AgentType) -> None:
         raise ResourceError(
             f"the network of a policy for {kind.agents[0]!r} would take {in_words(needed)} of memory, and {in_words(free)} "
             f"are free: its layers are {[*spec.model.fcnet_hiddens, *spec.model.post_fcnet_hiddens]}"
-            f"{f', its memory has {spec.model.lstm_cell_size} cells' if spec.model.recurrent else ''}, for observations "
+            f"{_memory_in_words(spec.model)}, for observations "
             f"{kind.observation_space}. Lower fcnet_hiddens, or show the policy less."
         )
+
+
+def _memory_in_words(model: ModelConfig) -> str:
+    memory = memory_of(model)
+    if memory is None:
+        return ""
+    return f", its memory has {memory.width(model)} cells"
 
 
 def parameter_table(network: nn.Module) -> list[str]:

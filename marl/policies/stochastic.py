@@ -118,7 +118,7 @@ class StochasticPolicy(NetworkPolicy):
         if sequences is None:
             out = self.model(obs, agent_index)
         else:
-            out, _ = self.model.unroll(obs, agent_index, sequences)
+            out = self.model.unroll(obs, agent_index, sequences)
         values = out[:, -1] if self.shares_value else out.new_zeros(len(out))
         return self._params(out, legal), values
 

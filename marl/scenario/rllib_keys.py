@@ -7,7 +7,6 @@ keys of ours must not stand in it (a test looks).
 from __future__ import annotations
 
 TORCH = "networks are torch's, always; drop it"
-ATTENTION = "there is no attention; use_lstm, use_gru or a custom_model with a carry_size remember"
 EPSILON = (
     "exploration_config says it: {type: EpsilonGreedy, initial_epsilon: 1.0, final_epsilon: 0.05, epsilon_timesteps: 10000}; "
     "exponentially with epsilon_decay instead of epsilon_timesteps"
@@ -104,17 +103,6 @@ OLD_KEYS: dict[str, str] = {
     "use_default_native_models": "there is one kind of model; drop it",
     "_use_default_native_models": "there is one kind of model; drop it",
     "_disable_preprocessor_api": "a custom_preprocessor replaces the built-in one; drop it",
-    "use_attention": ATTENTION,
-    "attention_num_transformer_units": ATTENTION,
-    "attention_dim": ATTENTION,
-    "attention_num_heads": ATTENTION,
-    "attention_head_dim": ATTENTION,
-    "attention_memory_inference": ATTENTION,
-    "attention_memory_training": ATTENTION,
-    "attention_position_wise_mlp_dim": ATTENTION,
-    "attention_init_gru_gate_bias": ATTENTION,
-    "attention_use_n_prev_actions": ATTENTION,
-    "attention_use_n_prev_rewards": ATTENTION,
     # exploration
     "epsilon_start": EPSILON,
     "epsilon_end": EPSILON,

@@ -27,6 +27,7 @@ from marl.algos.plan import Role
 from marl.data.task import PolicyID, Task
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
+from marl.policies.memories import carry_count
 from marl.policies.size import parameter_count
 from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.scenario.env import is_native
@@ -176,9 +177,5 @@ def _carries(setup: Setup) -> list[int]:
     """Numbers that the agents of each kind remember."""
     sizes = [0] * len(setup.task.kinds)
     for spec in setup.policies.values():
-        model = spec.model
-        if not model.recurrent:
-            continue
-        vectors = 2 if model.use_lstm else 1  # an LSTM has its cell beside the hidden state, a GRU has not
-        sizes[spec.kind] = max(sizes[spec.kind], vectors * model.lstm_cell_size)
+        sizes[spec.kind] = max(sizes[spec.kind], carry_count(spec.model, setup.task.kinds[spec.kind]))
     return sizes

@@ -25,6 +25,11 @@ MEMORY = {
     "lstm_use_prev_action": True,
     "lstm_use_prev_reward": True,
 }
+ATTENTION = {
+    "use_attention": True, "attention_dim": 6, "attention_head_dim": 4, "attention_memory_inference": 5, "fcnet_hiddens": [8],
+    "attention_num_transformer_units": 2, "attention_use_n_prev_actions": 2, "attention_use_n_prev_rewards": 2,
+}  # fmt: skip
+MEMORIES = pytest.mark.parametrize("memory", [MEMORY, ATTENTION], ids=["lstm", "attention"])
 FEW = {"evaluation": {"interval": 0}, "rollout_fragment_length": 7, "num_envs_per_worker": 3}
 
 
@@ -64,10 +69,11 @@ def test_chunks_are_put_together_over_fragments_and_padded() -> None:
     assert unpadded(found)["x"].tolist() == [0, 0, 2, 1, 1]
 
 
+@MEMORIES
 @pytest.mark.parametrize("env", ["two_step_game", "traffic"])
-def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
+def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str, memory: dict[str, Any]) -> None:
     """The log probabilities that learning computes over sequences are those of acting, step by step."""
-    with marl.Trainer("ppo", env=env, config={**MEMORY, **FEW, "train_batch_size": 1000, "max_seq_len": 4}) as trainer:
+    with marl.Trainer("ppo", env=env, config={**memory, **FEW, "train_batch_size": 1000, "max_seq_len": 4}) as trainer:
         for _ in range(3):  # sequences go on over fragments
             collect_and_learn(trainer)
         for learner in trainer.learners:
@@ -84,10 +90,11 @@ def test_the_first_ratio_of_a_recurrent_ppo_is_one_everywhere(env: str) -> None:
                 np.testing.assert_allclose(logp.detach(), part.data["action_logp"], atol=1e-4)
 
 
-def test_recurrent_values_over_time_are_those_of_acting() -> None:
+@MEMORIES
+def test_recurrent_values_over_time_are_those_of_acting(memory: dict[str, Any]) -> None:
     """QMIX's values over sequences choose what the greedy policy played."""
     keys = {
-        **MEMORY, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "env": "traffic",
+        **memory, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "env": "traffic",
         "exploration_config": {"type": "EpsilonGreedy", "initial_epsilon": 0.0, "final_epsilon": 0.0},
         "multiagent": {"groups": {"lights": ["traffic_light_*"]}, "policies": {"light": {}, "car": {"algo": "dqn"}},
                        "policy_mapping_fn": {"traffic_light_*": "light", "car_*": "car"}},
@@ -111,8 +118,28 @@ def test_recurrent_values_over_time_are_those_of_acting() -> None:
         assert seen > 50
 
 
-def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
-    keys = {**MEMORY, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "horizon": 5, "env": "CartPole-v1"}
+def test_chunks_of_dqn_begin_with_as_much_memory_as_attention_trains_with() -> None:
+    keys = {**ATTENTION, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "env": "CartPole-v1"}
+    values = []
+    for training in (50, 1, 0):
+        with marl.Trainer("dqn", config={**keys, "attention_memory_training": training}) as trainer:
+            for _ in range(4):
+                collect_and_learn(trainer)
+            learner = trainer.learners[0]
+            assert isinstance(learner, QmixLearner)
+            drawn = learner.teams[0].replay.sample(30, np.random.default_rng(0), 1, 0.99)
+            with torch.no_grad():
+                values.append(learner.members.over_time(drawn, learner.values)[0][0][:, 0])
+    first = np.cumsum(drawn["mask"].sum(1)) - drawn["mask"].sum(1)
+    remembered = drawn["carry.0"][:, 0, 0]
+    differs = (values[0] != values[2]).any(1).numpy()[first]
+    assert (differs == (remembered > 0)).all()  # a life that begins with the chunk has nothing to forget
+    assert (values[1] != values[2]).any()
+
+
+@MEMORIES
+def test_a_life_that_was_cut_off_is_valued_with_its_memory(memory: dict[str, Any]) -> None:
+    keys = {**memory, **FEW, "max_seq_len": 3, "learning_starts": 10**6, "horizon": 5, "env": "CartPole-v1"}
     with marl.Trainer("dqn", config=keys) as trainer:
         for _ in range(4):
             collect_and_learn(trainer)
@@ -132,21 +159,30 @@ def test_a_life_that_was_cut_off_is_valued_with_its_memory() -> None:
             for at in range(int(rows_before[chunk]), row + 1):
                 obs, index = torch.from_numpy(flat["obs.0"][at]), torch.from_numpy(flat["agent_index.0"][at])
                 with torch.no_grad():
-                    _, memory = policy.step(obs, index, carry)
+                    _, after_it = policy.step(obs, index, carry)
                     taken, paid = torch.from_numpy(flat["actions.0"][at]), torch.from_numpy(flat["member_rewards"][at])
-                    carry = policy.model.carried(memory, taken, paid)
+                    carry = policy.model.carried(after_it, taken, paid)
             with torch.no_grad():
                 value, _ = policy.step(torch.from_numpy(flat["new_obs.0"][row]), index, carry)
             torch.testing.assert_close(after[0][row], value)
 
 
 @pytest.mark.parametrize(
-    ("algo", "more"), [("ppo", {}), ("mappo", {}), ("qmix", {}), ("dqn", {"dueling": False}), ("impala", {})]
+    ("algo", "more"),
+    [
+        ("ppo", ATTENTION),
+        ("qmix", ATTENTION),
+        ("ppo", {}),
+        ("mappo", {}),
+        ("qmix", {}),
+        ("dqn", {"dueling": False}),
+        ("impala", {}),
+    ],
 )
 @pytest.mark.slow
 def test_a_recurrent_run_that_was_restored_goes_on_bit_for_bit(algo: str, more: dict[str, Any], tmp_path: Any) -> None:
     keys = {
-        **MEMORY, **FEW, **more, "env": "two_step_game", "max_seq_len": 4, "train_batch_size": 21, "timesteps_per_iteration": 21,
+        **(more if more == ATTENTION else {**MEMORY, **more}), **FEW, "env": "two_step_game", "max_seq_len": 4, "train_batch_size": 21, "timesteps_per_iteration": 21,
         **({"learning_starts": 20} if algo in ("qmix", "dqn") else {"num_workers": 0}),
     }  # fmt: skip
     with marl.Trainer(algo, config=keys) as trainer:

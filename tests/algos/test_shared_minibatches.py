@@ -29,6 +29,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "a2c": {**CARTPOLE, "train_batch_size": 90},
     "ppo": {**CARTPOLE, **ON_POLICY, "kl_coeff": 0.2},
     "ppo with a memory": {**CARTPOLE, **ON_POLICY, "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 7},
+    "ppo with attention": {**CARTPOLE, **ON_POLICY, "max_seq_len": 7, "use_attention": True, "attention_dim": 4, "attention_memory_inference": 3},
     "ppo with a filter": {**CARTPOLE, **ON_POLICY, "observation_filter": "MeanStdFilter"},
     "ppo with a magnet": {**TWO_STEP, **ON_POLICY, "magnet_coeff": 0.1},
     "ppo with shared layers": {

@@ -23,6 +23,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "sac with coordinates": ("sac", {"env_config": {"actions": "box"}}),
     "dqn with atoms": ("dqn", {"num_atoms": 5}),
     "ppo with a memory": ("ppo", {"use_lstm": True, "lstm_cell_size": 4}),
+    "ppo with attention": ("ppo", {"use_attention": True, "attention_dim": 4, "attention_memory_inference": 3}),
     "dqn with a memory": ("dqn", {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 4}),
 }
 

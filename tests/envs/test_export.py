@@ -35,6 +35,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     ],
     "matrix_game": [{"game": game, "repetitions": 4, "observe": "last", "observe_round": True} for game in CLASSICS],
     "traffic": [BUSY, EMPTY_ROADS],
+    "repeat_after_delay": [{"delay": 3, "length": 2, "agents": 2}],
     "windy_maze": [{"rooms": [1, 2], "room_size": 2, "wind": 0.5, "limit": 30}],
 }
 CONFIGS["matrix_game"].append(THREE_PLAYERS)

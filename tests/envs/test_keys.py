@@ -27,6 +27,7 @@ GAMES = [
     "graphical_game",
     "traffic",
     "windy_maze",
+    "repeat_after_delay",
     "copies",
 ]
 

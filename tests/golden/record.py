@@ -24,6 +24,7 @@ from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.networks.congestion import CongestionGames
 from marl.envs.games.networks.graphical import GraphicalGames
+from marl.envs.games.repeat import RepeatGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.games.windy_maze import WindyMaze
@@ -53,6 +54,7 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
         {"graph": {"generator": "path_graph", "n": 3}, "game": "stag_hunt"}
         | {"repetitions": 5, "observe": "last", "observe_node": True},
     ),
+    "repeat_after_delay": lambda: RepeatGames(NUM_ENVS, {"delay": 3, "length": 2, "agents": 2}),
     "windy_maze": lambda: DictVector([WindyMaze(SMALL_MAZE) for _ in range(NUM_ENVS)], "windy_maze"),
 }
 

@@ -41,6 +41,10 @@ MOVES = spaces.Dict(
 IMAGE = spaces.Box(0, 255, (12, 10, 3), np.uint8)
 SMALL_NET = {"conv_filters": [[4, 3, 2], [6, [3, 2], 1]]}
 LSTM, GRU = ({key: True, "lstm_cell_size": 6} for key in ("use_lstm", "use_gru"))
+ATTENTION = {
+    "use_attention": True, "attention_dim": 6, "attention_head_dim": 3, "attention_num_heads": 2, "attention_memory_inference": 2,
+    "attention_position_wise_mlp_dim": 5, "attention_num_transformer_units": 2,
+}  # fmt: skip
 BACK = {"lstm_use_prev_action": True, "lstm_use_prev_reward": True}
 FILTER = {"observation_filter": "MeanStdFilter"}
 ATOMS = {"options": {"dueling": True, "num_atoms": 7, "v_min": -2.0, "v_max": 3.0}}
@@ -83,6 +87,12 @@ GRAPHS: dict[str, tuple[Any, Any, str, dict[str, Any]]] = {
     "lstm that looks back": (FLAT, MOVES, "stochastic", {**LSTM, **BACK, **FILTER, "post_fcnet_hiddens": [5]}),
     "lstm alone": (FLAT, FOUR, "value", {**LSTM, "fcnet_hiddens": []}),
     "gru": (FLAT, FOUR, "value", GRU),
+    "attention": (FLAT, FOUR, "value", ATTENTION),
+    "attention that looks back": (
+        PARTS, MOVES, "stochastic",
+        {**ATTENTION, "attention_use_n_prev_actions": 3, "attention_use_n_prev_rewards": 2, "attention_dim": 5},
+    ),
+    "attention with one reward": (FLAT, FOUR, "value", {**ATTENTION, "attention_use_n_prev_rewards": 1, "masked": True}),
     "gru that looks back": (PARTS, FOUR, "value", {**GRU, **BACK, "masked": True, "agent_id": True}),
     **{graph: made for name in ACTIVATIONS for graph, made in activated(name).items()},
     # heads and actions

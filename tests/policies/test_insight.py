@@ -148,15 +148,30 @@ def test_a_greedy_q_policy_takes_its_highest_legal_value_and_has_no_probabilitie
     assert float(bound.value[0]) == float(bound.q_values[0, taken]) == float(np.sort(bound.q_values[0])[-2])
 
 
-def lstm(use_reward: bool = False) -> Policy:
-    model = ModelConfig(
-        fcnet_hiddens=[8], use_lstm=True, lstm_cell_size=6, lstm_use_prev_action=True, lstm_use_prev_reward=use_reward
-    )
+def recurrent(memory: str, rewards: int = 0) -> Policy:
+    keys: dict[str, Any] = {
+        "use_lstm": True,
+        "lstm_cell_size": 6,
+        "lstm_use_prev_action": True,
+        "lstm_use_prev_reward": rewards,
+    }
+    if memory == "attention":
+        keys = {
+            "use_attention": True,
+            "attention_dim": 2,
+            "attention_use_n_prev_actions": 3,
+            "attention_use_n_prev_rewards": 2 * rewards,
+        }
+    model = ModelConfig(fcnet_hiddens=[8], **keys)
     return loud(build_policy(PolicySpec("stochastic", 0, model), kind(spaces.Discrete(4))))
 
 
-def test_a_recurrent_policy_is_asked_with_its_memory() -> None:
-    policy, rng = lstm(), np.random.default_rng(0)
+MEMORIES = pytest.mark.parametrize("kept", ["lstm", "attention"])
+
+
+@MEMORIES
+def test_a_recurrent_policy_is_asked_with_its_memory(kept: str) -> None:
+    policy, rng = recurrent(kept), np.random.default_rng(0)
     first = policy.act(rows(8), memory(policy, 8), rng, explore=True)
     insight = policy.insight(rows(8), first.carry, explore=True)
     second = policy.act(rows(8), first.carry, rng, explore=True)
@@ -168,8 +183,9 @@ def test_a_recurrent_policy_is_asked_with_its_memory() -> None:
     assert np.abs(forgetful - insight.probabilities).max() > 0.01
 
 
-def test_what_was_done_instead_is_remembered_as_if_it_had_been_chosen() -> None:
-    policy = lstm(use_reward=True)
+@MEMORIES
+def test_what_was_done_instead_is_remembered_as_if_it_had_been_chosen(kept: str) -> None:
+    policy = recurrent(kept, rewards=1)
     many = policy.act(rows(64), memory(policy, 64), np.random.default_rng(0), explore=True)
     assert len(np.unique(many.actions)) == 4
     greedy = policy.act(rows(64), memory(policy, 64), np.random.default_rng(0), explore=False)

@@ -16,7 +16,8 @@ from marl.data.task import AgentType
 from marl.errors import ConfigError, UserError
 from marl.policies.config import ModelConfig
 from marl.policies.filters import MeanStdFilter
-from marl.policies.networks import Body, Sequences, _still_going, seeded
+from marl.policies.memory import still_going
+from marl.policies.networks import Body, Sequences, seeded
 
 KIND = AgentType("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
 
@@ -46,7 +47,7 @@ RECURRENT = [
 def test_sequences_of_any_length_give_what_single_steps_give(keys: dict[str, Any]) -> None:
     model = body(**keys)
     obs, index, given = sequences(model.carry_size)
-    out, memory = model.unroll(obs, index, given)
+    out = model.unroll(obs, index, given)
     row = 0
     for sequence, length in enumerate(given.lengths.tolist()):
         carry = given.carry[sequence : sequence + 1]
@@ -54,7 +55,6 @@ def test_sequences_of_any_length_give_what_single_steps_give(keys: dict[str, Any
             here = slice(row, row + 1)
             one, after = model.step(obs[here], index[here], carry)
             torch.testing.assert_close(out[here], one)
-            torch.testing.assert_close(memory[here], after)
             carry = model.carried(after, given.actions[here], given.rewards[here])
             row += 1
 
@@ -67,15 +67,15 @@ def test_no_sequences_give_no_rows() -> None:
         torch.zeros(0, dtype=torch.long),
         torch.zeros(0),
     )
-    assert _still_going(nothing.lengths) == []
-    assert _still_going(torch.tensor([4, 2, 2, 1])) == [4, 3, 1, 1]
+    assert still_going(nothing.lengths) == []
+    assert still_going(torch.tensor([4, 2, 2, 1])) == [4, 3, 1, 1]
 
 
 def test_a_sequence_does_not_look_into_its_neighbours() -> None:
     model = body(use_lstm=True)
     obs, index, given = sequences(model.carry_size)
     obs.requires_grad_(True)
-    out, _ = model.unroll(obs, index, given)
+    out = model.unroll(obs, index, given)
     out[2:6].sum().backward()  # the second sequence
     assert obs.grad is not None
     assert obs.grad[:2].abs().sum() == 0
@@ -198,9 +198,9 @@ def test_a_custom_model_gets_its_config_and_its_first_weights_follow_from_the_se
 def test_a_custom_model_may_remember() -> None:
     model = Body(KIND, ModelConfig(custom_model=f"{__name__}:Adder"), 2, seeded(0))
     obs, index, given = sequences(model.carry_size)
-    _, memory = model.unroll(obs, index, given)
-    expected = given.carry[1, 0] + obs[2:6].sum()
-    torch.testing.assert_close(memory[5, 0], expected)
+    assert isinstance(model.network, Adder)
+    expected = given.carry[1] + obs[2:6].sum()
+    torch.testing.assert_close(model.unroll(obs, index, given)[5], model.network.layer(expected))
 
 
 def test_a_custom_preprocessor_replaces_the_features() -> None:

@@ -14,6 +14,7 @@ import marl
 from marl.data.batch import SampleBatch
 from marl.data.task import AgentType
 from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.memories import carry_count
 from marl.policies.networks import Body, Sequences, action_width, encode_actions, seeded
 from marl.policies.size import parameter_count
 
@@ -25,7 +26,7 @@ MIXED = AgentType(
 
 
 class Echo(marl.Model):
-    """Gives back all that it is shown, and counts its steps in its memory."""
+    """Gives back all that it is shown and, at the end, what it has remembered: it counts its steps."""
 
     carry_size = 2
 
@@ -33,6 +34,7 @@ class Echo(marl.Model):
         assert features.shape[1] == self.inputs
         out = torch.zeros(len(features), self.outputs)
         out[:, : self.inputs] = features
+        out[:, -2:] = carry
         return out, carry + torch.tensor([1.0, 10.0])
 
 
@@ -58,7 +60,7 @@ def test_a_custom_model_is_told_how_much_it_is_shown_and_is_shown_it(keys: dict[
     carry = model.carried(torch.tensor([[3.0, 4.0]]), torch.tensor([2]), torch.tensor([0.5]))
     assert carry.tolist() == [[3.0, 4.0, *last]]
     out, memory = model.step(torch.tensor([[7.0, 8.0]]), torch.tensor([0]), carry)
-    assert out[0].tolist() == [7.0, 8.0, *last, *[0.0] * (10 - len(last))]
+    assert out[0].tolist() == [7.0, 8.0, *last, *[0.0] * (8 - len(last)), 3.0, 4.0]
     assert memory.tolist() == [[4.0, 14.0]]
 
 
@@ -69,7 +71,7 @@ def test_in_sequences_each_row_is_shown_what_the_row_before_did(keys: dict[str, 
     actions, rewards = torch.tensor([0, 1, 2, 0, 2, 1]), torch.arange(6) / 8
     first = torch.arange(3.0)[:, None].repeat(1, model.carry_size) + 20
     obs = torch.arange(12.0).view(6, 2)
-    out, memory = model.unroll(obs, torch.zeros(6, dtype=torch.long), Sequences(lengths, first, actions, rewards))
+    out = model.unroll(obs, torch.zeros(6, dtype=torch.long), Sequences(lengths, first, actions, rewards))
     row = 0
     for sequence, length in enumerate(lengths.tolist()):
         for step in range(length):
@@ -78,7 +80,7 @@ def test_in_sequences_each_row_is_shown_what_the_row_before_did(keys: dict[str, 
                 action = [float(actions[row - 1] == a) for a in range(3)] if "lstm_use_prev_action" in keys else []
                 shown = [*action, *([float(rewards[row - 1])] if "lstm_use_prev_reward" in keys else [])]
             assert out[row, : 2 + len(last)].tolist() == [*obs[row].tolist(), *shown]
-            assert memory[row].tolist() == [20.0 + sequence + step + 1, 20.0 + sequence + 10 * (step + 1)]
+            assert out[row, -2:].tolist() == [20.0 + sequence + step, 20.0 + sequence + 10 * step]
             row += 1
 
 
@@ -161,9 +163,18 @@ def test_the_stages_of_a_model_are_told_in_their_order() -> None:
     assert echo().summary().splitlines()[0] == "2 features -> Echo -> 12 outputs; remembers 2 numbers"
 
 
-@pytest.mark.parametrize("keys", [{"use_lstm": True}, {"use_gru": True}, {}])
+CELLS = {"lstm_cell_size": 5, "lstm_use_prev_action": True}
+ATTENTION = {"use_attention": True, "attention_num_heads": 3, "attention_dim": 10, "attention_num_transformer_units": 2}
+SIZES: list[dict[str, Any]] = [
+    {}, {**CELLS, "use_lstm": True}, {**CELLS, "use_gru": True, "lstm_use_prev_reward": True}, ATTENTION,
+    {**ATTENTION, "attention_use_n_prev_actions": 3, "attention_use_n_prev_rewards": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", SIZES)
 def test_the_size_that_is_expected_is_the_size_that_is_built(keys: dict[str, Any]) -> None:
-    model = ModelConfig(fcnet_hiddens=[6, 4], **({**keys, "lstm_cell_size": 5} if keys else {}))
+    model = ModelConfig(fcnet_hiddens=[6, 4], post_fcnet_hiddens=[7], **keys)
     spec = PolicySpec("value", 0, model)
     built = Body(KIND, model, KIND.columns.options, seeded(0))
     assert parameter_count(spec, KIND) == sum(parameter.numel() for parameter in built.parameters())
+    assert carry_count(model, KIND) == built.carry_size

@@ -14,6 +14,10 @@ from marl.training.trainer import Trainer
 from tests.training.test_exact_resume import CARTPOLE, TRAFFIC, TWO_STEP, config
 from tests.training.trees import differences
 
+ATTENTION = {
+    **TWO_STEP, "use_attention": True, "attention_dim": 4, "attention_memory_inference": 3, "attention_use_n_prev_rewards": 2,
+}  # fmt: skip
+
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_session")]
 
 
@@ -34,7 +38,7 @@ def run(algo: str, env: dict[str, Any], pool: str, kill_at: int = -1) -> tuple[l
     return lines, parts
 
 
-@pytest.mark.parametrize(("algo", "env"), [("ppo", CARTPOLE), ("qmix", TWO_STEP), ("dqn", TRAFFIC)])
+@pytest.mark.parametrize(("algo", "env"), [("ppo", CARTPOLE), ("ppo", ATTENTION), ("qmix", TWO_STEP), ("dqn", TRAFFIC)])
 def test_two_ray_workers_equal_the_same_two_workers_in_process(algo: str, env: dict[str, Any]) -> None:
     assert differences(run(algo, env, "ray"), run(algo, env, "in_process")) == []
 

@@ -24,6 +24,11 @@ CASES: dict[str, tuple[str, str, Mapping[str, Any]]] = {
     "drawn anew for every episode": ("ppo", "fast:simple_spread", {"multiagent": LOTTERY}),
     "a policy in the env's units": ("ppo", "fast:simple_spread", {"multiagent": RANDOM}),
     "memory": ("ppo", "fast:simple_spread", {"use_lstm": True, "lstm_cell_size": 4}),
+    "attention": (
+        "ppo",
+        "fast:simple_spread",
+        {"use_attention": True, "attention_dim": 4, "attention_memory_inference": 3, "attention_use_n_prev_rewards": 2},
+    ),
     "several kinds": ("ppo", "fast:simple_tag", {}),
     "values": ("dqn", "fast:simple_spread", {}),
     "turns and masks": ("ppo", "pettingzoo:classic/tictactoe_v3", {}),

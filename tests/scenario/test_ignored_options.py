@@ -47,7 +47,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     *((algo, POLE, BETA, "beta: 0.5 needs prioritized_replay: true, but prioritized_replay is false") for algo in ("dqn", "ddpg", "sac")),
     ("ppo", POLE, {"kl_target": 0.02}, "kl_target: 0.02 needs kl_coeff above 0, but kl_coeff is 0. Set kl_coeff"),
     ("ppo", POLE, {"magnet_tau": 0.5}, "magnet_tau: 0.5 needs magnet_coeff above 0, but magnet_coeff is 0. Set magnet_coeff"),
-    ("ppo", POLE, {"max_seq_len": 7}, "max_seq_len: 7 needs use_lstm: true, use_gru: true or custom_model, but .*custom_model is not given"),
+    ("ppo", POLE, {"max_seq_len": 7}, "max_seq_len: 7 needs use_lstm: true, use_gru: true, use_attention: true or custom_model, but .*custom_model is not given"),
     ("ppo", POLE, {"lstm_cell_size": 7}, "lstm_cell_size: 7 needs use_lstm: true or use_gru: true, but"),
     ("ppo", POLE, {"lstm_cell_size": 7, "custom_model": "mine"}, "lstm_cell_size: 7 needs use_lstm: true or use_gru: true, but"),
     ("es", POLE, {"max_seq_len": 7, "use_lstm": True}, "max_seq_len: 7 is not for es.*no sequences.*drop max_seq_len"),

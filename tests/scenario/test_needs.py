@@ -54,7 +54,13 @@ SCHEDULE = [(0, 0.1), (100, 0.01)]
 CRITIC = "objective: a2c, ppo or vtrace"
 LR, SAC_LR = "no actor_lr or no critic_lr", "no actor_lr, no critic_lr or no alpha_lr"
 LSTM, MODEL = {"use_lstm": True}, {"custom_model": "mine"}
-MEMORY = "use_lstm: true, use_gru: true or custom_model"
+MEMORY = "use_lstm: true, use_gru: true, use_attention: true or custom_model"
+LOOKS_BACK = "use_lstm: true, use_gru: true or custom_model"
+ATTENTION = {
+    "attention_num_transformer_units": 2, "attention_dim": 8, "attention_num_heads": 2, "attention_head_dim": 4,
+    "attention_memory_inference": 3, "attention_memory_training": 0, "attention_position_wise_mlp_dim": 5,
+    "attention_init_gru_gate_bias": 1.0, "attention_use_n_prev_actions": 1, "attention_use_n_prev_rewards": 1,
+}  # fmt: skip
 STAGES = [{"env_config": {"a": 1}}]
 WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_response"
 SOLVED = "kind: prioritised, league or psro"
@@ -146,10 +152,14 @@ NEEDS: list[Row] = [
     Row("ModelConfig", "use_lstm", True, "no custom_model", MODEL, {}),
     Row("ModelConfig", "use_gru", True, "no custom_model", MODEL, {}),
     Row("ModelConfig", "use_gru", True, "use_lstm: false", LSTM, {}),
+    Row("ModelConfig", "use_attention", True, "no custom_model", MODEL, {}),
+    Row("ModelConfig", "use_attention", True, "use_lstm: false", LSTM, {}),
+    Row("ModelConfig", "use_attention", True, "use_gru: false", {"use_gru": True}, {}),
+    *(Row("ModelConfig", key, value, "use_attention: true", LSTM, {"use_attention": True}) for key, value in ATTENTION.items()),
     Row("ModelConfig", "lstm_cell_size", 7, "use_lstm: true or use_gru: true", MODEL, {"use_gru": True}),
     Row("ModelConfig", "max_seq_len", 7, MEMORY, {}, MODEL),
-    Row("ModelConfig", "lstm_use_prev_action", True, MEMORY, {}, LSTM),
-    Row("ModelConfig", "lstm_use_prev_reward", True, MEMORY, {}, LSTM),
+    Row("ModelConfig", "lstm_use_prev_action", True, LOOKS_BACK, {}, LSTM),
+    Row("ModelConfig", "lstm_use_prev_reward", True, LOOKS_BACK, {}, LSTM),
     Row("ModelConfig", "custom_model_config", {"a": 1}, "custom_model", {}, MODEL),
     Row("ModelConfig", "custom_preprocessor_config", {"a": 1}, "custom_preprocessor", {}, {"custom_preprocessor": "m"}),
     *(
@@ -308,6 +318,7 @@ POLICY_NEEDS: list[PolicyRow] = [
     *(PolicyRow("ModelConfig", "free_log_std", True, "only for coordinates (Box actions)", (name, POLE), (name, PENDULUM))
       for name in ("ppo", "sac")),
     PolicyRow("ModelConfig", "max_seq_len", 7, "not for es", ES, PPO, {"use_lstm": True}),
+    PolicyRow("ModelConfig", "attention_memory_training", 7, "not for es", ES, PPO, {"use_attention": True}),
     *(PolicyRow("ModelConfig", "custom_action_dist", "mine", f"only for {SAMPLING}", (name, POLE), PPO)
       for name in ("dqn", "nfsp", "ddpg", "sac")),
     PolicyRow("MaddpgConfig", "gumbel_temperature", 0.5, "only for choices (Discrete actions)",

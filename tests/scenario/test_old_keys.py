@@ -33,7 +33,7 @@ def test_an_old_key_is_refused_with_its_own_hint(key: str) -> None:
     ("keys", "text"),
     [
         ({"model": {"squash_to_range": True}}, "unknown key 'model.squash_to_range'. Here, say normalize_actions"),
-        ({"model": {"use_attention": True}}, "Here, there is no attention; use_lstm"),
+        ({"model": {"no_final_linear": True}}, "Here, the last layer always has one unit"),
         ({"algo": {"name": "dqn", "target_update": 3}}, "algo dqn: unknown key 'target_update'. Here, say target_update_every"),
         ({"exploration_config": {"type": "EpsilonGreedy", "epsilon_start": 1.0}}, "Here, exploration_config says it"),
     ],
@@ -59,6 +59,6 @@ def test_keys_that_the_hints_name_exist() -> None:
         "updates_per_step",
     )
     said = " ".join(OLD_KEYS.values())
-    for key in (*named, "use_lstm", "custom_model", "recreate_failed_workers", "collection", "torch_threads"):
+    for key in (*named, "custom_model", "recreate_failed_workers", "collection", "torch_threads"):
         assert key in said
         assert key in OURS

@@ -222,7 +222,7 @@ def test_policies_that_the_checkpoint_does_not_have_must_come_from_somewhere(tmp
         "lr=5", "algo.lr=5", "algo={lr: 5}", "num_workers=2", "num_envs_per_worker=4", "checkpoint_freq=1", "seed=3",
         "stop.timesteps_total=9", "evaluation.interval=3", "multiagent.policies_to_train=[player_0]", "explore=true",
         "multiagent.policies.player_0.lr=5", "policies={player_0: {algo: {gamma: 0.5}}}", "output=somewhere",
-        "exploration_config.initial_epsilon=0.5", "model.max_seq_len=3", "callbacks=a:B", "torch_threads=2",
+        "exploration_config.initial_epsilon=0.5", "model.max_seq_len=3", "model.attention_memory_training=3", "callbacks=a:B", "torch_threads=2",
     ],
 )  # fmt: skip
 def test_a_key_that_changes_nothing_in_a_rollout_is_refused(text: str) -> None:

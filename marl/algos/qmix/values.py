@@ -150,7 +150,7 @@ class MemberValues:
         return before, after
 
     def _kind_over_time(self, part: _MemberTime, networks: Networks) -> tuple[Tensor, Tensor]:
-        carry, values, kept = part.carry, [], []
+        carry, values, kept = self._beginning(part, networks), [], []
         for step in range(part.steps):
             out, carry = self._step(part, step, networks, carry)
             values.append(out)
@@ -160,6 +160,15 @@ class MemberValues:
         with torch.no_grad():
             after = torch.stack([self._after(part, step, networks, kept[step]) for step in range(part.steps)], 1)
         return part.unpadded(before), part.unpadded(after)
+
+    def _beginning(self, part: _MemberTime, networks: Networks) -> Tensor:
+        """What members begin the chunks with: what was recorded, or as much of it as their memory trains with."""
+        carry = part.carry
+        for name, rows in self._players(part.first_players(), networks):
+            size = networks[name].carry_size
+            trained = networks[name].model.at_start(carry[rows, :size])
+            carry = carry.index_copy(0, rows, torch.cat([trained, carry[rows, size:]], 1))
+        return carry
 
     def _step(self, part: _MemberTime, step: int, networks: Networks, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Values of all members in one row ``[C * n, actions]`` and their carry after it."""
@@ -249,6 +258,12 @@ class _MemberTime:
         self.new_players = by_member(chunks["new_policy"][:, :, members])
         carry = chunks[f"carry.{k}"]
         self.carry = torch.from_numpy(carry.reshape(self.chunks * self.n, carry.shape[2])).to(device)
+
+    def first_players(self) -> Ints:
+        """Who plays each member ``[C * n]`` when it decides for the first time in its chunk."""
+        first = self.present.long().argmax(dim=1).cpu().numpy()
+        found: Ints = self.players[np.arange(len(first)), first]
+        return found
 
     def unpadded(self, values: Tensor) -> Tensor:
         """``[C * n, steps, actions]`` to ``[rows, n, actions]``."""

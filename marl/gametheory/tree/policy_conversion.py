@@ -122,7 +122,7 @@ def _check(tree: Tree, player: int, policy: Policy) -> None:
     if policy.remembers_reward:
         raise PolicyError(
             f"the policy of {tree.players[player]} looks at its last reward, which information sets of the tree do not hold. "
-            "Train it without lstm_use_prev_reward to measure it exactly."
+            "Train it without lstm_use_prev_reward or attention_use_n_prev_rewards to measure it exactly."
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +14,12 @@ from torch import Tensor
 
 from marl.data.task import Array
 from marl.play.onnx_export.activations import activated
+from marl.play.onnx_export.attention import attention
 from marl.play.onnx_export.features import observation, seat
 from marl.play.onnx_export.graph import Graph
+from marl.policies.attention import Attention
 from marl.policies.filters import LIMIT, MeanStdFilter
-from marl.policies.memory import Gru, Lstm
+from marl.policies.memory import Gru, Lstm, Memory
 from marl.policies.mlp import MLP
 from marl.policies.networks import Body
 from marl.policies.vision import COLOURS, ConvEncoder
@@ -86,16 +90,13 @@ def _filtered(graph: Graph, stats: MeanStdFilter, x: str) -> str:
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
-def _remembering(graph: Graph, network: Body, memory: Lstm | Gru, head: MLP, x: str) -> Outputs:
+def _remembering(graph: Graph, network: Body, memory: Memory, head: MLP, x: str) -> Outputs:
     size = network.memory_size
     carry = graph.input("carry", np.float32, (network.carry_size,), "carry_out of the call before; zeros at the start")
     if network.carry_size > size:  # the last action and reward stand behind the memory
         x = graph.join([x, graph.pick(carry, range(size, network.carry_size))])
     before = graph.pick(carry, range(size))
-    if isinstance(memory, Lstm):
-        shown, after = _lstm(graph, memory, x, before)
-    else:
-        shown = after = _gru(graph, memory, x, before)
+    shown, after = MEMORIES[type(memory)](graph, memory, x, before)
     return Outputs(_layers(graph, head, shown), after)
 
 
@@ -112,8 +113,8 @@ def _lstm(graph: Graph, cell: Lstm, x: str, carry: str) -> tuple[str, str]:
     return h, graph.join([h, c])
 
 
-def _gru(graph: Graph, cell: Gru, x: str, h: str) -> str:
-    """The new ``h``; gates are reset, update, new."""
+def _gru(graph: Graph, cell: Gru, x: str, h: str) -> tuple[str, str]:
+    """The new ``h``, which is the new carry as well; gates are reset, update, new."""
     n = cell.size
     r_x, z_x, n_x = _gates(graph, _linear(graph, x, cell.w_in, cell.b_in), n, 3)
     r_h, z_h, n_h = _gates(graph, _linear(graph, h, cell.w_back, cell.b_back), n, 3)
@@ -121,7 +122,8 @@ def _gru(graph: Graph, cell: Gru, x: str, h: str) -> str:
     update = graph.add("Sigmoid", graph.add("Add", z_x, z_h))
     new = graph.add("Tanh", graph.add("Add", n_x, graph.add("Mul", reset, n_h)))
     # (1 - update) * new + update * h
-    return graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", h, new)))
+    moved = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", h, new)))
+    return moved, moved
 
 
 def _gates(graph: Graph, value: str, size: int, gates: int) -> list[str]:
@@ -131,6 +133,12 @@ def _gates(graph: Graph, value: str, size: int, gates: int) -> list[str]:
         first = gate * size
         found.append(graph.pick(value, range(first, first + size)))
     return found
+
+
+MEMORIES: dict[type[Memory], Callable[[Graph, Any, str, str], tuple[str, str]]] = {
+    Lstm: _lstm, Gru: _gru, Attention: attention,
+}  # fmt: skip
+"""Inputs and carry to what is shown to the layers behind the memory, and the new carry."""
 
 
 # -- images ------------------------------------------------------------------------------------------------------------
