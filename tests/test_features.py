@@ -107,6 +107,10 @@ def test_every_status_is_known_and_what_works_names_a_test() -> None:
     assert unclear(PAGE) == []
 
 
+def test_nothing_of_the_checklist_is_open_or_left_out() -> None:
+    assert [item.number for item in items(PAGE) if item.status in ("open", "left out")] == []
+
+
 def test_named_tests_exist() -> None:
     assert missing_tests(PAGE) == []
 

@@ -7,13 +7,14 @@ kill at any moment it is known what is left to do. Values of a trial are what th
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from marl.data.seal import check_line, sealed_line
 from marl.errors import CheckpointError
-from marl.inputs import parse_json, read_text
+from marl.inputs import check_texts, parse_json, read_text
 from marl.runs.atomic import write_atomically
 from marl.tune.mutations import Values
 from marl.tune.population import Copy, Standing
@@ -54,12 +55,13 @@ class Generation:
     def from_line(line: str) -> Generation:
         check_line(line, required=True)
         row = parse_json(line)
+        check_texts(row, FILE)  # they end up in messages, and the file may be a stranger's
         return Generation(
             int(row["generation"]),
             float(row["at"]),
             str(row["clock"]),
             {int(trial): int(iteration) for trial, iteration in row["iterations"].items()},
-            {int(trial): score for trial, score in row["scores"].items()},
+            {int(trial): _number_or_none(score) for trial, score in row["scores"].items()},
             tuple(map(int, row["failed"])),
             tuple(map(Copy.from_json, row["copies"])),
         )
@@ -84,7 +86,7 @@ class History:
                 generation = Generation.from_line(line)
                 _check(generation, len(found), trials, keys)
                 found.append(generation)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise CheckpointError(
                 f"{file}, line {len(found) + 1}, is damaged ({error}). Start the search anew."
             ) from error
@@ -117,6 +119,8 @@ class History:
 def _check(generation: Generation, number: int, trials: int, keys: Collection[str]) -> None:
     if generation.number != number:
         raise ValueError(f"it is about generation {generation.number}, and {number} was to come")
+    if not math.isfinite(generation.at):
+        raise ValueError(f"{generation.at} is no time")
     for copy in generation.copies:
         for trial in (copy.trial, copy.source):
             if trial not in range(trials):
@@ -127,9 +131,19 @@ def _check(generation: Generation, number: int, trials: int, keys: Collection[st
 def _check_values(values: Values, keys: Collection[str]) -> None:
     """The file may be a stranger's: no other key of a run is changed by it, and nothing in it is a name or a path."""
     for key, value in values.items():
-        is_number = isinstance(value, int | float | None)
+        is_number = value is None or _is_finite(value)
         if key not in keys or not is_number:
             raise ValueError(f"{key} does not become {value!r} in this search")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _number_or_none(score: object) -> float | None:
+    if score is None:
+        return None
+    return float(score)  # type: ignore[arg-type]  # of anything else it is a TypeError or ValueError
 
 
 def made_of(

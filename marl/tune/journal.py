@@ -16,6 +16,7 @@ from marl.errors import CheckpointError
 from marl.inputs import read_json
 from marl.runs.atomic import write_atomically
 from marl.scenario.describe import to_plain
+from marl.tune.generations import FILE as HISTORY
 from marl.tune.generations import History
 from marl.tune.mutations import Values, with_values
 from marl.tune.plan import Plan, Planned
@@ -54,7 +55,7 @@ class Journal:
         values = population.values_in(trial.config)
         for copy in self.history.copies(self.generation):
             if copy.trial == trial.index:
-                values = copy.values
+                values = {**values, **copy.values}
         return values
 
     def now(self, trial: Planned) -> Planned:
@@ -102,13 +103,23 @@ class Journal:
             kept = ENDED
         if self.plan.population is not None:
             self.history = History.read(self.directory, len(self.plan.trials), self.plan.population.names)
-            self.generation = min(int(stored.get("generation", 0)), len(self.history.generations))
+            self.generation = self._generation_in(stored)
         for index, row in enumerate(stored["trials"]):
             self.status[index] = PENDING
             if row["status"] in kept:
                 self.status[index] = row["status"]
             if self.history.lost(index):  # others were compared without it: again with it, they would decide otherwise
                 self.status[index], self.errors[index] = ERROR, str(row.get("error", ""))
+
+    def _generation_in(self, stored: Mapping[str, Any]) -> int:
+        """How many generations have taken effect. At most one more was decided on: the two files have to be of one moment."""
+        generation, decided = stored.get("generation", 0), len(self.history.generations)
+        if generation not in (decided, decided - 1) or not isinstance(generation, int) or generation < 0:
+            raise CheckpointError(
+                f"{self.directory / FILE} says that {generation!r} generations have taken effect, and {HISTORY} tells of "
+                f"{decided}. The files do not belong together. Start the search anew."
+            )
+        return generation
 
     def write(self) -> None:
         plan = self.plan

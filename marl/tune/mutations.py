@@ -23,11 +23,11 @@ Values: TypeAlias = dict[str, Any]
 """Dotted keys and their values."""
 FIXED = frozenset(
     {
-        "buffer_size", "hypernet_embed", "initial_alpha", "kl_coeff", "mixing_embed_dim", "n_step", "num_atoms",
-        "reservoir_size", "v_max", "v_min",
+        "buffer_size", "hypernet_embed", "initial_alpha", "initial_value", "kl_coeff", "max_states", "mixing_embed_dim",
+        "moving_average_sqd_adv_norm_start", "n_step", "num_atoms", "reservoir_size", "sigma0", "v_max", "v_min",
     }
 )  # fmt: skip
-"""Numbers of algorithms that decide how large the learner's state is or what it means, or that are part of it."""
+"""Numbers of algorithms that are part of a learner's state, or decide how large it is, how it begins or what it means."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,8 @@ def _scaled_whole(value: int, ends: Sequence[int], factor: float) -> int:
 
 
 def _direction(factor: float) -> int:
-    if factor > 1:
-        return 1
-    return -1
+    """1 for more, -1 for less, 0 for a factor that changes nothing."""
+    return int(np.sign(factor - 1))
 
 
 def _neighbour(value: Any, values: Sequence[Any], factor: float) -> Any:
@@ -95,7 +94,8 @@ def explore(
     for mutation in mutations:
         # A generator per key: one key more or less does not change what becomes of the others.
         rng = np.random.default_rng([*luck, crc32(mutation.key.encode())])
-        if rng.random() < resample:
+        # A value that is no number, such as target_entropy: auto, cannot be changed a little.
+        if rng.random() < resample or not isinstance(values[mutation.key], int | float):
             changed[mutation.key] = mutation.drawn(rng)
             continue
         factor = factors[int(rng.integers(len(factors)))]
@@ -121,6 +121,8 @@ def read_mutations(given: Mapping[str, Any], keys: Mapping[str, Any]) -> list[Mu
             )
         (mark,) = marks
         check_mark(Mark(("mutations", key), mark.kind, mark.values))
+        if not all(isinstance(value, int | float) for value in mark.values):
+            raise ConfigError(f"tune: mutations: {key} may become {mark.values!r}; expected numbers.")
         mutation = Mutation(
             key=".".join(path),
             kind=mark.kind,

@@ -167,4 +167,6 @@ def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
         return False
     # A bool is an int to Python, but `randint: [false, true]` is a mistake.
     has_bool = any(isinstance(value, bool) for value in values)
-    return not has_bool and all(isinstance(value, kind) for value in values)
+    if has_bool or not all(isinstance(value, kind) for value in values):
+        return False
+    return all(math.isfinite(value) for value in values)  # nothing can be drawn between 0 and infinity

@@ -38,6 +38,7 @@ def test_whole_numbers_stay_whole_and_always_move() -> None:
     assert epochs.perturbed(2, 0.8) == 1
     assert epochs.perturbed(1, 0.8) == 1
     assert epochs.perturbed(10, 1.2) == 10
+    assert epochs.perturbed(5, 1.0) == 5
 
 
 def test_of_a_choice_the_neighbour_is_taken() -> None:
@@ -45,7 +46,14 @@ def test_of_a_choice_the_neighbour_is_taken() -> None:
     assert gamma.perturbed(0.95, 1.2) == 0.99
     assert gamma.perturbed(0.95, 0.8) == 0.9
     assert gamma.perturbed(0.99, 1.2) == 0.99
+    assert gamma.perturbed(0.95, 1.0) == 0.95
     assert gamma.perturbed(0.5, 1.2) == 0.9  # the scenario began with another value
+
+
+def test_a_value_that_is_no_number_is_drawn_anew() -> None:
+    entropy = Mutation("algo.target_entropy", "uniform", (-2.0, -0.5))
+    changed = explore([entropy], {"algo.target_entropy": "auto"}, [0.8, 1.2], 0.0, [3])["algo.target_entropy"]
+    assert -2.0 <= changed <= -0.5
 
 
 def test_values_are_drawn_anew_as_often_as_the_resample_probability_says() -> None:
@@ -100,6 +108,12 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"mutations": {"lr": {"grid_search": [1, 2]}}}, "as one of choice, uniform, loguniform, randint"),
     ({}, {"mutations": {"lr": {"loguniform": [0.1, 0.01]}}}, "the smaller one first"),
     ({}, {"mutations": {"lr": {"loguniform": [0.001, 0.1], "choice": [1]}}}, "as one of choice"),
+    ({}, {"mutations": {"lr": {"uniform": [0.0, float("inf")]}}}, "expected two numbers"),
+    ({}, {"mutations": {"lr": {"choice": 3}}}, "expected a list of values"),
+    ({}, {"mutations": {"target_entropy": {"choice": ["auto", -1.0]}}}, "expected numbers"),
+    # They decide how the state of a learner begins: later they would mean nothing.
+    ({}, {"mutations": {"sigma0": {"uniform": [0.1, 0.9]}}}, "sigma0 cannot change while a trial trains"),
+    ({}, {"mutations": {"initial_value": {"uniform": [0.1, 0.9]}}}, "initial_value cannot change while a trial trains"),
     ({}, {"mutations": {"gama": {"uniform": [0.1, 0.9]}}}, "Did you mean 'gamma'"),
     ({}, {"mutations": {"fcnet_hiddens": {"choice": [[8], [16]]}}}, "fcnet_hiddens cannot change while a trial trains"),
     ({}, {"mutations": {"num_envs_per_worker": {"randint": [1, 4]}}}, "cannot change while a trial trains"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from marl.data.seal import sealed, sealed_line
 from marl.errors import CheckpointError
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.files import RunFiles
@@ -402,3 +405,55 @@ def test_a_file_of_generations_that_changes_other_keys_is_refused(tmp_path: Path
     History(tmp_path).add(Generation(0, 1.0, "training_iteration", {}, {}, (), (Copy(2, 0, {}, {}),)))
     with pytest.raises(CheckpointError, match="there are 2 trials"):
         History.read(tmp_path, 2, ["algo.lr"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"algo.lr": 0.5', '"algo.lr": NaN'),
+        ('"at": 2.0', '"at": Infinity'),
+        ('"iterations": {}', '"iterations": {"0": Infinity}'),
+        ('"scores": {}', '"scores": {"0": "high"}'),
+        ('"clock": "training_iteration"', '"clock": "\\u001b[2J"'),
+        ('"before": {}', '"before": {"algo.lr": "\\u001b[2J"}'),
+    ],
+)
+def test_a_sealed_file_of_generations_with_nonsense_is_refused(old: str, new: str, tmp_path: Path) -> None:
+    line = Generation(0, 2.0, "training_iteration", {}, {}, (), (Copy(1, 0, {"algo.lr": 0.5}, {}),)).as_line()
+    text = line.partition(', "seal"')[0] + "}"
+    assert old in text
+    (tmp_path / FILE).write_text(sealed_line(text))
+    assert History.read(tmp_path, 2, ["algo.lr"]).copies()
+    (tmp_path / FILE).write_text(sealed_line(text.replace(old, new)))
+    with pytest.raises(CheckpointError):
+        History.read(tmp_path, 2, ["algo.lr"])
+
+
+@pytest.mark.parametrize("generation", [0, -1, 4, "2", True, None])
+def test_a_journal_that_is_not_of_the_same_moment_as_its_generations_is_refused(
+    generation: Any, straight: Tuning, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(straight.directory, copied)
+    content = json.loads((copied / "tune.json").read_text())
+    del content["seal"]
+    assert content["generation"] == 3
+    (copied / "tune.json").write_text(json.dumps(sealed({**content, "generation": generation})))
+    with pytest.raises(CheckpointError, match="do not belong together"):
+        search(tmp_path, copied)
+
+
+def test_a_copy_without_a_value_leaves_the_one_that_the_trial_had(straight: Tuning, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(straight.directory, copied)
+    history = History.read(copied, 4, ["algo.lr"])
+    first = history.generations.pop(0)
+    history.generations.clear()
+    (copy, *_) = first.copies
+    history.add(replace(first, copies=(replace(copy, values={}),)))
+    content = json.loads((copied / "tune.json").read_text())
+    del content["seal"]
+    rows = [{**row, "status": "PENDING"} for row in content["trials"]]
+    (copied / "tune.json").write_text(json.dumps(sealed({**content, "generation": 1, "trials": rows})))
+    found = search(tmp_path, copied, stop={"training_iteration": 9})
+    assert [trial.status for trial in found.trials] == ["TERMINATED"] * 4
