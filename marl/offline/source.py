@@ -179,5 +179,6 @@ def check_learners(setup: Setup, learners: Sequence[Learner]) -> None:
             if policy.carry_size:
                 raise ConfigError(
                     f"policy {name!r} has a memory, which recordings do not hold, so it cannot learn from input: "
-                    f"{setup.scenario.input}. Use a model without a memory (use_lstm: false), or drop input."
+                    f"{setup.scenario.input}. Use a model without a memory (drop use_lstm, use_gru, use_attention or "
+                    "custom_model), or drop input."
                 )

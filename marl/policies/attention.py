@@ -98,10 +98,16 @@ class Unit(nn.Module):
 class Attention(Memory):
     """``attention_num_transformer_units`` units behind a layer that makes ``attention_dim`` numbers of the inputs."""
 
+    SIZED_BY = (
+        "attention_memory_inference", "attention_dim", "attention_num_transformer_units", "attention_num_heads",
+        "attention_head_dim", "attention_position_wise_mlp_dim", "attention_use_n_prev_actions",
+        "attention_use_n_prev_rewards",
+    )  # fmt: skip
+
     def __init__(self, inputs: int, model: ModelConfig, last: Last, generator: torch.Generator) -> None:
         super().__init__()
         self.size, self.memory = model.attention_dim, model.attention_memory_inference
-        self.at_most = model.attention_memory_training
+        self.at_most = min(model.attention_memory_training, self.memory)
         self.last, self.older = last, _older(model)
         self.carry_size = self.remembered(model, last)
         self.w_in = _weight(self.size, _seen(inputs, model, last), generator)

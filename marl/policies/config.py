@@ -152,6 +152,8 @@ class ModelConfig(Config):
     )
     attention_init_gru_gate_bias: float = Field(
         2.0,
+        ge=-100,
+        le=100,
         description="How firmly gates are closed at first: the larger, the more of its input a unit lets through unchanged.",
         json_schema_extra=ATTENTION,
     )

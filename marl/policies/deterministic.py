@@ -22,6 +22,7 @@ from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, MultiCategorical, race
 from marl.policies.exploration import Exploration, ParameterNoise, parameter_noise, rows_by_lot, sampling
+from marl.policies.memories import remembers_by
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, action_width, seeded
 from marl.policies.policy import Decision, Inputs, Insight
@@ -44,7 +45,7 @@ class DeterministicPolicy(NetworkPolicy):
         if self.model.carry_size:
             raise ConfigError(
                 f"the model has a memory of {self.model.carry_size} numbers, but ddpg, td3 and maddpg learn from single "
-                "decisions of a replay. Drop use_lstm, use_gru or the custom model's carry_size, or use ppo, mappo or dqn."
+                f"decisions of a replay. Drop {remembers_by(spec.model)}, or use ppo, mappo or dqn."
             )
         self.carry_size = self.exploration.carry_size(len(kind.columns.numbers))
         if isinstance(self.exploration, ParameterNoise):

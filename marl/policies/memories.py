@@ -18,6 +18,21 @@ def memory_of(model: ModelConfig) -> type[Memory] | None:
     return None
 
 
+def remembers_by(model: ModelConfig) -> str:
+    """The key that makes the model remember, for messages."""
+    for key in MEMORIES:
+        if getattr(model, key):
+            return key
+    return "custom_model"
+
+
+def memory_keys(model: ModelConfig) -> tuple[str, ...]:
+    """What makes the memory large, the largest numbers first."""
+    memory = memory_of(model)
+    keys = () if memory is None else memory.SIZED_BY
+    return tuple(sorted(keys, key=lambda key: -getattr(model, key)))
+
+
 def last_seen(model: ModelConfig, kind: AgentType) -> Last:
     """How wide the last action and reward are that the memory is shown."""
     action = kind.columns.options + len(kind.columns.numbers)

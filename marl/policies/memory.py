@@ -33,6 +33,8 @@ class Last(NamedTuple):
 class Memory(nn.Module, ABC):
     """``size`` outputs per row; ``carry_size`` numbers are remembered, all of them 0 at the beginning of a life."""
 
+    SIZED_BY: ClassVar[tuple[str, ...]]  # keys of ``model:`` that make it large
+
     size: int
     carry_size: int
 
@@ -109,6 +111,7 @@ def still_going(lengths: Tensor) -> list[int]:
 class Cells(Memory):
     """``lstm_cell_size`` cells behind gates; ``VECTORS`` of that many numbers are carried on."""
 
+    SIZED_BY = ("lstm_cell_size",)
     GATES: ClassVar[int]
     VECTORS: ClassVar[int]
 

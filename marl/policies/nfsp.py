@@ -21,6 +21,7 @@ from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical
+from marl.policies.memories import remembers_by
 from marl.policies.networks import Body, Features, seeded
 from marl.policies.policy import Decision, Inputs, Insight, Policy
 from marl.policies.stochastic import Chances, forbid
@@ -46,8 +47,8 @@ class NfspPolicy(Policy):
         self.best = ValuePolicy(kind, replace(spec, exploration=spec.exploration or EXPLORATION))
         if self.best.carry_size:
             raise ConfigError(
-                f"the policy of agents {kind.agents[0]!r}, ... has a memory, but nfsp imitates single decisions. Use a model "
-                "without one (use_lstm: false, use_gru: false), or dqn or ppo."
+                f"the policy of agents {kind.agents[0]!r}, ... has a memory, but nfsp imitates single decisions. Drop "
+                f"{remembers_by(spec.model)}, or use dqn or ppo."
             )
         self.distribution = Categorical(self.best.num_actions)
         self.average = Body(

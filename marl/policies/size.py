@@ -11,7 +11,7 @@ from marl.data.task import AgentType
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
 from marl.policies.config import ModelConfig, PolicySpec
-from marl.policies.memories import last_seen, memory_of
+from marl.policies.memories import carry_count, last_seen, memory_keys, memory_of
 from marl.policies.value_table import TABLE
 
 FLOAT = 4  # bytes
@@ -58,14 +58,27 @@ def _inputs(kind: AgentType) -> int:
 
 def check_size(spec: PolicySpec, kind: AgentType) -> None:
     """Refuse networks that do not fit into memory, before torch is asked for them."""
-    needed, free = FLOAT * parameter_count(spec, kind), free_memory()
+    needed, free = FLOAT * (parameter_count(spec, kind) + _moments(spec.model, kind)), free_memory()
     if needed > free:
         raise ResourceError(
             f"the network of a policy for {kind.agents[0]!r} would take {in_words(needed)} of memory, and {in_words(free)} "
             f"are free: its layers are {[*spec.model.fcnet_hiddens, *spec.model.post_fcnet_hiddens]}"
             f"{_memory_in_words(spec.model)}, for observations "
-            f"{kind.observation_space}. Lower fcnet_hiddens, or show the policy less."
+            f"{kind.observation_space}. Lower {' or '.join(keys_by_size(spec.model)[:2])}, or show the policy less."
         )
+
+
+def _moments(model: ModelConfig, kind: AgentType) -> int:
+    """Numbers of one decision that a memory takes: what it remembers, before and after. Attention has a table no larger."""
+    return 2 * carry_count(model, kind)
+
+
+def keys_by_size(model: ModelConfig) -> tuple[str, ...]:
+    """Keys that make a network large, the largest numbers first."""
+    widest = max([*model.fcnet_hiddens, *model.post_fcnet_hiddens], default=0)
+    of_memory = memory_keys(model)
+    larger = [key for key in of_memory if getattr(model, key) > widest]
+    return (*larger, "fcnet_hiddens", *of_memory[len(larger) :])
 
 
 def _memory_in_words(model: ModelConfig) -> str:

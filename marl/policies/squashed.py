@@ -25,6 +25,7 @@ from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import Categorical, DiagGaussian, Distribution
 from marl.policies.exploration import sampling
+from marl.policies.memories import remembers_by
 from marl.policies.mlp import Tape, gradient_of
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
@@ -241,6 +242,6 @@ def _refuse(kind: AgentType, spec: PolicySpec) -> None:
         )
     if spec.model.recurrent:
         raise ConfigError(
-            f"{_who(kind)} have a recurrent model (use_lstm, use_gru), but sac learns from single decisions. Drop it, or use "
-            "ppo, mappo, dqn or qmix."
+            f"{_who(kind)} have a recurrent model, but sac learns from single decisions. Drop {remembers_by(spec.model)}, or "
+            "use ppo, mappo, dqn or qmix."
         )

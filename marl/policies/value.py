@@ -24,6 +24,7 @@ from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
 from marl.policies.exploration import ParameterNoise, boltzmann, over_values, rows_by_lot
+from marl.policies.memories import remembers_by
 from marl.policies.mlp import MLP, Tape, first_rows
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, seeded
@@ -71,7 +72,7 @@ class ValuePolicy(NetworkPolicy):
             if self.carry_size:
                 raise ConfigError(
                     f"num_atoms is {self.num_atoms}, but the model of agents {kind.agents[0]!r}, ... has a memory. "
-                    "Distributions of values are learned from single decisions: drop num_atoms, or use_lstm and the like."
+                    f"Distributions of values are learned from single decisions: drop num_atoms or {remembers_by(spec.model)}."
                 )
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:

@@ -27,8 +27,8 @@ from marl.algos.plan import Role
 from marl.data.task import PolicyID, Task
 from marl.errors import ResourceError
 from marl.memory import free_memory, in_words
-from marl.policies.memories import carry_count
-from marl.policies.size import parameter_count
+from marl.policies.memories import carry_count, memory_keys
+from marl.policies.size import FLOAT, keys_by_size, parameter_count
 from marl.rollout.rollout_buffer import RolloutBuffer
 from marl.scenario.env import is_native
 from marl.scenario.resolve import Setup
@@ -101,6 +101,9 @@ def _rounds(setup: Setup, copies: int, row: int) -> Need:
         3 if config.collection == "overlap" else 2
     )  # the round that is learned from, once more as it came, and the next
     what = f"rounds of {setup.fragment:,} steps in {copies:,} copies"
+    if _carry_bytes(setup) > row / 2:  # fewer rows would not be the remedy
+        what += ", each with what agents remember"
+        return Need((held * steps + gathered * (gathered > steps)) * row, what, _memory_keys(setup))
     if gathered > steps:
         what += f", gathered to batches of {gathered:,}"
         return Need((held * steps + gathered) * row, what, ("train_batch_size",))
@@ -120,7 +123,7 @@ def _networks(setup: Setup, name: PolicyID) -> Need:
     spec = setup.policies[name]
     weights = parameter_count(spec, setup.task.kinds[spec.kind])
     each = OPTIMISED_WEIGHT if name in setup.roles else OPTIMISED_WEIGHT // 4
-    return Need(each * weights, f"the network of policy {name!r}", ("fcnet_hiddens",))
+    return Need(each * weights, f"the network of policy {name!r}", keys_by_size(spec.model)[:2])
 
 
 def _memories(setup: Setup, name: PolicyID, role: Role) -> list[Need]:
@@ -130,6 +133,7 @@ def _memories(setup: Setup, name: PolicyID, role: Role) -> list[Need]:
         return []
     rows = _most_steps(setup) * len(role.seats)  # where every decision of every agent is a row of its own
     row = row_bytes(setup, role.seats, config.needs_state or config.looks_at_groups)
+    row += _carry_in_replay(setup, name) * len(role.seats)
     if not config.looks_at_groups:
         row = row // len(role.seats)
     capacity = config.buffer_size
@@ -160,17 +164,37 @@ def _most_steps(setup: Setup) -> float:
 def row_bytes(setup: Setup, seats: frozenset[int] | None = None, with_state: bool = True) -> int:
     """Of one step of one copy in a grid, as the grid makes it; of some seats their share, without what they remember."""
     task: Task = setup.task
-    columns = RolloutBuffer(task, list(setup.policies), 1, False, _carries(setup)).allocate(1)
+    columns = RolloutBuffer(task, list(setup.policies), 1, False).allocate(1)
     total = 0
     for column in columns.values():
         # Observations, actions and what policies remember have an array per kind of agents.
         arrays = column if isinstance(column, list) else [column]
         total += sum(array.nbytes for array in arrays)
     if seats is None:
-        return int(total)
+        return int(total) + _carry_bytes(setup)
     state = columns["state"].nbytes + columns["new_state"].nbytes
-    carried = sum(array.nbytes for array in columns["carry"])
-    return int(state * with_state + (total - state - carried) * len(seats) / task.num_seats)
+    return int(state * with_state + (total - state) * len(seats) / task.num_seats)
+
+
+def _carry_bytes(setup: Setup) -> int:
+    """Of what all agents remember in one step. Only counted: attention may be told to look back further than fits anywhere."""
+    total = 0
+    for kind, numbers in zip(setup.task.kinds, _carries(setup), strict=True):
+        total += FLOAT * numbers * kind.size
+    return total
+
+
+def _memory_keys(setup: Setup) -> tuple[str, ...]:
+    """Of the policy that remembers most."""
+    kinds = setup.task.kinds
+    most = max(setup.policies.values(), key=lambda spec: carry_count(spec.model, kinds[spec.kind]))
+    return memory_keys(most.model)[:2]
+
+
+def _carry_in_replay(setup: Setup, name: PolicyID) -> int:
+    """Of one agent and one row: a replay keeps what was remembered once per sequence."""
+    spec = setup.policies[name]
+    return FLOAT * carry_count(spec.model, setup.task.kinds[spec.kind]) // spec.model.max_seq_len
 
 
 def _carries(setup: Setup) -> list[int]:

@@ -207,6 +207,13 @@ def test_n_step_targets_of_sequences_are_refused() -> None:
         marl.Trainer("dqn", env="two_step_game", config={"use_gru": True, "n_step": 3})
 
 
+@pytest.mark.parametrize("algo", ["sac", "nfsp", "ddpg", "td3", "maddpg", "marwil", "bc", "rainbow", "q_learning"])
+@pytest.mark.parametrize("key", ["use_lstm", "use_attention"])
+def test_who_cannot_remember_names_the_key_that_asks_for_it(algo: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"(?i)\bdrop (num_atoms or )?{key}\b"):
+        marl.Trainer(algo, env="two_step_game", config={key: True})
+
+
 def test_compute_action_hands_the_memory_on() -> None:
     with marl.Trainer("ppo", env="CartPole-v1", config={**MEMORY, "evaluation": {"interval": 0}}) as trainer:
         obs = np.zeros(4, np.float32)

@@ -12,11 +12,14 @@ from gymnasium import spaces
 from torch import Tensor
 
 from marl.data.task import AgentType
+from marl.envs.registry import make_batched_env
+from marl.errors import ConfigError
 from marl.policies.attention import Attention, Gate, Unit, sinusoids
 from marl.policies.config import ModelConfig
 from marl.policies.memories import MEMORIES
 from marl.policies.memory import Last, by_steps
 from marl.policies.networks import Body, Sequences, seeded
+from marl.scenario.load import compose
 
 KIND = AgentType("k", ("a", "b"), spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2))
 SMALL = {
@@ -123,7 +126,7 @@ def test_the_same_holds_within_a_training_sequence() -> None:
 def test_a_sequence_begins_with_at_most_attention_memory_training_of_what_is_remembered() -> None:
     obs, actions, rewards = played(body(), 5)
     outs = []
-    for training in (0, 2, 3, 50):
+    for training in (0, 2, 3, 50, 10**30):
         model = body(attention_memory_training=training)
         _, carries = alone(model, obs, actions, rewards)
         given = Sequences(torch.tensor([1]), carries[4:].requires_grad_(True), actions[4:], rewards[4:])
@@ -132,7 +135,8 @@ def test_a_sequence_begins_with_at_most_attention_memory_training_of_what_is_rem
         inputs = slopes[0, 1:19].view(3, 6).abs().sum(1) > 0
         assert inputs.tolist() == [3 - i <= training for i in range(3)]
         outs.append(out)
-    assert torch.equal(outs[2], outs[3])  # as many as there are
+    assert torch.equal(outs[2], outs[3])
+    assert torch.equal(outs[2], outs[4])  # as many as there are
     assert not torch.equal(outs[0], outs[2])
 
 
@@ -257,3 +261,15 @@ def test_every_key_changes_what_is_built() -> None:
     assert (unit.heads, unit.head_dim, unit.w_first.shape) == (1, 32, (32, 64))
     assert unit.gate.bias.tolist() == [2.0] * 64
     assert list(MEMORIES) == ["use_lstm", "use_gru", "use_attention"]
+
+
+@pytest.mark.parametrize("bias", [1e300, -1e300, math.nan])
+def test_a_gate_bias_that_no_float_holds_is_refused(bias: float) -> None:
+    with pytest.raises(ConfigError, match="attention_init_gru_gate_bias"):
+        compose({"env": "two_step_game", "algo": "ppo", "use_attention": True, "attention_init_gru_gate_bias": bias})
+
+
+@pytest.mark.parametrize("key", ["delay", "length"])
+def test_delays_and_lengths_that_no_counter_holds_are_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} = 1"):
+        make_batched_env("repeat_after_delay", 1, {key: 10**20})

@@ -35,6 +35,11 @@ RUNS = {
     "dqn": {**OFF_POLICY, "prioritized_replay": True, "n_step": 3},
     "qmix": OFF_POLICY,
 }
+REMEMBERS = {
+    "env": "repeat_after_delay", "env_config": {"delay": 3, "agents": 2}, "num_envs_per_worker": 3, "use_attention": True,
+    "attention_dim": 4, "attention_memory_inference": 5, "attention_use_n_prev_actions": 2, "attention_use_n_prev_rewards": 2,
+    "max_seq_len": 3,
+}  # fmt: skip
 
 
 def config(algo: str, env: dict[str, Any], workers: int = 0) -> dict[str, Any]:
@@ -92,9 +97,9 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from marl.training.trainer import Trainer
-from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE
+from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE, REMEMBERS
 algo, env, directory, resume, workers = sys.argv[1:6]
-env = {"two_step": TWO_STEP, "cartpole": CARTPOLE}[env]
+env = {"two_step": TWO_STEP, "cartpole": CARTPOLE, "attention": REMEMBERS}[env]
 trainer = Trainer(algo, config={**config(algo, env, int(workers)), "checkpoint_freq": 5}, directory=directory)
 if resume == "resume":
     trainer.restore(directory)
@@ -119,8 +124,11 @@ def read_everything(directory: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(("algo", "env"), [("ppo", "cartpole"), ("qmix", "two_step")])
+@pytest.mark.parametrize(
+    ("algo", "env", "workers"),
+    [("ppo", "cartpole", 0), ("ppo", "cartpole", 2), ("qmix", "two_step", 0), ("qmix", "two_step", 2),
+     ("ppo", "attention", 0), ("qmix", "attention", 0)],
+)  # fmt: skip
 def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_was_not(
     algo: str, env: str, workers: int, tmp_path: Path
 ) -> None:

@@ -38,7 +38,9 @@ def size_of(setup: Any, what: str) -> int:
 @pytest.mark.parametrize(
     ("algo", "env", "keys"),
     [("dqn", "CartPole-v1", {}), ("qmix", "two_step_game", {}), ("sac", "Pendulum-v1", {}), ("maddpg", "fast:simple_spread", {}),
-     ("dqn", "fast:simple_spread", {"use_lstm": True, "lstm_cell_size": 32}), ("nfsp", "kuhn_poker", {})],
+     ("dqn", "fast:simple_spread", {"use_lstm": True, "lstm_cell_size": 32}), ("nfsp", "kuhn_poker", {}),
+     ("dqn", "CartPole-v1", {"use_attention": True, "attention_dim": 16}),
+     ("qmix", "two_step_game", {"use_attention": True, "attention_dim": 16, "max_seq_len": 5})],
 )  # fmt: skip
 def test_the_estimate_of_a_replay_is_within_a_factor_of_two_of_what_it_takes(
     algo: str, env: str, keys: dict[str, Any]
@@ -179,6 +181,18 @@ def test_a_row_is_what_the_grid_allocates() -> None:
     assert row_bytes(setup) == 2 * (2 * 4 * 8 + 8 + 2 * 4 + 3 * 8 + 7) + 2 * 8 + 1 + 2 * 3 * 4
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("attention_memory_inference", 10**12), ("attention_use_n_prev_actions", 10**12), ("attention_head_dim", 10**12),
+     ("attention_dim", 10**7), ("lstm_cell_size", 10**8)],
+)  # fmt: skip
+def test_a_memory_that_does_not_fit_is_refused_by_the_key_that_makes_it_large(key: str, value: int) -> None:
+    memory = "use_lstm" if key == "lstm_cell_size" else "use_attention"
+    setup = resolve(compose({"env": "two_step_game", "algo": "ppo", memory: True, key: value}))
+    with pytest.raises(ResourceError, match=rf"Lower {key}\b"):
+        check_memory(setup)
+
+
 def test_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plenty = free_memory()
     monkeypatch.setattr(memory, "CGROUPS", tmp_path)
@@ -243,4 +257,9 @@ def test_an_export_with_impossible_sizes_is_refused_before_anything_is_made(tmp_
     recipe = {**about["recipe"], "model": {**about["recipe"]["model"], "fcnet_hiddens": [10**9, 10**9]}}
     write_sealed(file, {**about, "recipe": recipe})
     with pytest.raises(ResourceError, match="Lower fcnet_hiddens"):
+        package.load_policy(folder)
+    # No weight more, but a table of distances and inputs to remember.
+    model = {**about["recipe"]["model"], "use_attention": True, "attention_memory_inference": 10**12}
+    write_sealed(file, {**about, "recipe": {**about["recipe"], "model": model}})
+    with pytest.raises(ResourceError, match="Lower attention_memory_inference"):
         package.load_policy(folder)

@@ -33,6 +33,7 @@ from marl.data.returns import returns_to_go
 from marl.data.task import Array, Floats, PolicyID, Task
 from marl.errors import ConfigError, TrainingError
 from marl.policies.config import ModelConfig
+from marl.policies.memories import remembers_by
 from marl.policies.networks import Body, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
@@ -283,6 +284,6 @@ class MarwilLearner(Learner):
 def _check(name: PolicyID, actor: StochasticPolicy) -> None:
     if actor.carry_size:
         raise ConfigError(
-            f"policy {name!r} has a memory, but marwil and bc learn from single moments. Use a model without one (use_lstm: "
-            "false), or ppo."
+            f"policy {name!r} has a memory, but marwil and bc learn from single moments. Drop "
+            f"{remembers_by(actor.model.config)}, or use ppo."
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
@@ -23,11 +23,16 @@ from marl.envs.batched import NativeEnv
 class RepeatConfig(Config):
     """Keys of ``env_config``."""
 
-    delay: PositiveInt = Field(
-        5, description="Steps from the one that shows a symbol to the one in which it is to be named."
+    delay: int = Field(
+        5,
+        ge=1,
+        le=1_000_000,
+        description="Steps from the one that shows a symbol to the one in which it is to be named.",
     )
     symbols: int = Field(3, ge=2, le=64, description="How many symbols there are, and as many actions.")
-    length: PositiveInt = Field(1, description="Steps that show a symbol. An episode has delay + length steps.")
+    length: int = Field(
+        1, ge=1, le=1_000_000, description="Steps that show a symbol. An episode has delay + length steps."
+    )
     agents: int = Field(1, ge=1, le=64, description="Agents side by side, each with symbols of its own.")
 
 
