@@ -43,6 +43,28 @@ class Ones(marl.IntrinsicReward):
         return np.ones(len(rows), np.float32)
 
 
+class Shown(marl.IntrinsicReward):
+    """The first number of what was seen, on no scale of its own; notes in which order it was asked."""
+
+    description = "what is shown"
+    rescaled = True
+
+    def __init__(self, spec: IntrinsicSpec) -> None:
+        super().__init__(spec)
+        self.asked: list[tuple[str, int]] = []
+
+    def observe(self, rows: SampleBatch) -> None:
+        self.asked.append(("observe", len(rows)))
+
+    def bonus(self, rows: SampleBatch) -> Array:
+        self.asked.append(("bonus", len(rows)))
+        return np.asarray(rows["new_obs"])[:, 0]
+
+    def learn(self, rows: SampleBatch) -> dict[str, float]:
+        self.asked.append(("learn", len(rows)))
+        return {}
+
+
 class Strange(marl.IntrinsicReward):
     """Does what its config says."""
 
@@ -60,6 +82,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(INTRINSIC, "_items", dict(INTRINSIC._items))
     monkeypatch.setattr(INTRINSIC, "_added", set(INTRINSIC._added))
     register_intrinsic("ones", Ones)
+    register_intrinsic("shown", Shown)
     register_intrinsic("strange", Strange)
     return
 
@@ -132,6 +155,39 @@ def test_the_predictor_steps_down_the_gradient_that_autograd_finds() -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_rnd_finds_the_same_new_in_whatever_units_observations_come() -> None:
+    rng = np.random.default_rng(0)
+    seen = rng.normal(size=(50, 2))
+    found = []
+    for factor, shift in ((1.0, 0.0), (100.0, 7.0)):
+        rnd = made("rnd", hiddens=[8], embedding=4)
+        rows = outcomes(*(factor * seen + shift).tolist())
+        rnd.observe(rows)
+        found.append(rnd.bonus(rows))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+def test_rnd_learns_as_fast_as_its_step_size_says() -> None:
+    rows = outcomes([1.0, 2.0], [3.0, -1.0])
+    left = []
+    for lr in (1e-5, 1e-2):
+        rnd = made("rnd", hiddens=[8], embedding=4, lr=lr)
+        before = rnd.bonus(rows).mean()
+        for _ in range(20):
+            rnd.learn(rows)
+        left.append(rnd.bonus(rows).mean() / before)
+    assert left[0] > 0.95
+    assert left[1] < 0.7
+
+
+def test_the_networks_of_rnd_differ_from_each_other_and_from_those_of_another_seed() -> None:
+    one, other = made("rnd", hiddens=[8], embedding=4), made("rnd", hiddens=[8], embedding=4)
+    again = RandomNetworkDistillation(IntrinsicSpec(one.config, AGENTS, ModelConfig(), torch.device("cpu"), seed=2))
+    assert not torch.equal(next(one.fixed.parameters()), next(one.predictor.parameters()))
+    assert torch.equal(next(one.fixed.parameters()), next(other.fixed.parameters()))
+    assert not torch.equal(next(one.fixed.parameters()), next(again.fixed.parameters()))
+
+
 def test_the_fixed_network_of_rnd_never_changes() -> None:
     rnd = made("rnd", hiddens=[8], embedding=4)
     before = [parameter.clone() for parameter in rnd.fixed.parameters()]
@@ -145,6 +201,9 @@ def test_an_update_share_is_the_share_of_rows_that_rnd_learns_from() -> None:
     assert isinstance(rnd, RandomNetworkDistillation)
     assert [len(part) for part in rnd._minibatches(80)] == [10, 10]
     assert [len(part) for part in rnd._minibatches(1)] == [1]
+    learned = np.concatenate([*rnd._minibatches(80)])
+    assert len(set(learned.tolist())) == 20
+    assert learned.max() >= 40  # drawn from all of them, not the first
 
 
 def test_the_scale_is_the_deviation_of_discounted_sums_however_they_are_cut_into_rounds() -> None:
@@ -191,6 +250,35 @@ def test_a_bonus_stands_in_the_row_in_which_the_outcome_of_its_decision_was_seen
     assert batch.rewards.ravel().tolist() == [1.0, 0.0, 0.0, 2.0]  # what recorders and others were given
     assert learned.paid.ravel().tolist() == [1.0, 0.0, 0.0, 2.0]
     assert learned.for_policy("p", gamma=0.5)["rewards"].tolist() == [1.0 + 0.25 * 0.5, 2.5]
+
+
+def showing(*values: float) -> MultiAgentBatch:
+    """A decision in every row, whose outcome shows this number."""
+    count = len(values)
+    batch = grid(reward=[0.0] * count, active=[1] * count, elapsed=[1] * count)
+    batch.new_obs[0][:, 0, 0, 0] = values
+    return batch
+
+
+def test_bonuses_without_a_scale_are_divided_by_the_deviation_of_all_discounted_sums_so_far() -> None:
+    bonuses = bonuses_for(showing(1.0), kind="shown", coeff=0.5)
+    first = added(bonuses, showing(1.0, 3.0)).rewards.ravel()
+    later = showing(3.0, 8.0)
+    later.active[0], later.context = False, 1  # seen before: counts in no sum again
+    second = added(bonuses, later).rewards.ravel()
+    sums = [1.0, 3.5, 9.75]  # gamma is 0.5
+    assert first == pytest.approx(0.5 * np.array([1.0, 3.0]) / np.std(sums[:2]))
+    assert second == pytest.approx(0.5 * np.array([3.0, 8.0]) / np.std(sums))
+
+
+def test_a_kind_observes_a_round_then_values_it_and_learns_last() -> None:
+    batch = showing(1.0, 2.0, 4.0)
+    batch.active[0], batch.context = False, 1
+    bonuses = bonuses_for(batch, kind="shown")
+    added(bonuses, batch)
+    kind = bonuses.curious["p"].kind
+    assert isinstance(kind, Shown)
+    assert kind.asked == [("observe", 2), ("bonus", 3), ("learn", 2)]
 
 
 def test_a_schedule_moves_the_coefficient() -> None:
