@@ -19,7 +19,12 @@ PLAYED = frozenset(
     }
 )  # fmt: skip
 """Keys and sections of a scenario that decide how a rollout goes; all others are about learning, workers and results."""
-ACTING = frozenset({"critic_sees", "objective", "dueling", "num_atoms", "v_min", "v_max", "anticipatory"})
+ACTING = frozenset(
+    {
+        "critic_sees", "objective", "dueling", "num_atoms", "v_min", "v_max", "anticipatory", "noisy", "sigma0", "temperature",
+        "initial_value", "float_states", "max_states",
+    }
+)  # fmt: skip
 """Keys of algorithms that acting policies are built from (``LearnerConfig.acting``)."""
 EXPLORING = frozenset({"type", "epsilon_base"})
 """Keys of ``exploration_config`` that count; where a schedule stands is part of the weights."""

@@ -192,7 +192,7 @@ info.learner.POLICY.learner_stats.average_grad_norm | norm | nfsp: length of the
     is clipped.
 info.learner.POLICY.learner_stats.reservoir_rows | decisions | nfsp: decisions of best responses that are kept for
     imitation.
-info.learner.POLICY.learner_stats.states | states | q_learning, sarsa, monte_carlo: states that the table has met and
+info.learner.POLICY.learner_stats.states | states | Tables (q_learning, sarsa, monte_carlo): states that the table has met and
     decided in.
 info.learner.POLICY.learner_stats.NAME | your unit | A number that your own loss or algorithm reports under this name.
 exploitability.nash_conv | reward | What all players together could gain if each, alone, switched to its best reply. 0

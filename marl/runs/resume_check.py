@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from marl.algos.family import ALGOS
 from marl.config import Config
 from marl.envs.external.limits import Limits
 from marl.envs.external.server_config import ServerConfig
@@ -64,6 +65,10 @@ def with_new_keys(saved: Mapping[str, Any]) -> dict[str, Any]:
     for name, section in sections.items():
         if isinstance(full.get(name), Mapping):
             full[name] = _filled(full[name], section)
+    algo = full.get("algo")
+    if isinstance(algo, Mapping) and algo.get("name") in ALGOS:
+        preset = ALGOS[algo["name"]]
+        full["algo"] = _filled({**to_plain(preset.defaults), **algo}, preset.family.config)
     return full
 
 

@@ -20,7 +20,7 @@ from marl.play.write_export import export_checkpoint
 from marl.registry import only_modules
 from marl.runs.checkpoint import find_checkpoint, read_part
 from marl.runs.files import RunFiles
-from marl.runs.saved import directory_of, stored_scenario
+from marl.runs.saved import SavedRun, directory_of
 from marl.sharing.card import CARD, Facts, model_card
 from marl.storage import make_folder, storing, write_atomically
 
@@ -59,7 +59,7 @@ def write_bundle(
         exported = [read_exported(place, name) for name, place in exported_folders(folder).items()]
     directory = directory_of(checkpoint)
     facts = Facts(
-        scenario=stored_scenario(checkpoint),
+        scenario=SavedRun(checkpoint).scenario,
         results=RunFiles(directory).results() if directory is not None else [],
         policies=exported,
         checkpoint=checkpoint.name,

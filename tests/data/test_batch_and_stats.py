@@ -122,10 +122,10 @@ def test_decisions_of_whole_seats_are_those_that_are_gathered_cell_by_cell(
         batch = trainer.workers.local_worker().collect(30).batch
     mine = np.zeros_like(batch.active)
     mine[:, :, seats] = True
-    copied = batch._decisions(mine, 0, 0.9)
+    copied = batch.decisions(mine, 0, 0.9)
     assert not np.shares_memory(copied["obs"], batch.obs[0])  # whoever gets rows may change them
     monkeypatch.setattr(type(batch), "_whole_seats", lambda *_: np.zeros(0, np.int64))
-    gathered = batch._decisions(mine, 0, 0.9)
+    gathered = batch.decisions(mine, 0, 0.9)
     assert copied.keys() == gathered.keys()
     for name, column in gathered.items():
         np.testing.assert_array_equal(copied[name], column, err_msg=name)

@@ -27,6 +27,7 @@ GAMES = [
     "graphical_game",
     "traffic",
     "windy_maze",
+    "key_door",
     "repeat_after_delay",
     "copies",
 ]

@@ -350,6 +350,7 @@ OF_NO_USE: list[tuple[str, str, Any]] = [
         ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
         ("train_batch_size", 7),
     )),
+    ("marwil", "intrinsic", {"kind": "rnd"}),
 ]  # fmt: skip
 
 
@@ -433,7 +434,7 @@ def test_the_same_key_is_taken_for_policies_that_have(row: PolicyRow) -> None:
 
 @pytest.mark.parametrize(("name", "key", "value"), OF_NO_USE)
 def test_keys_that_an_algorithm_only_inherits_are_refused(name: str, key: str, value: Any) -> None:
-    of_whom = {"es": "es", "sarsa": "a table"}[name]
+    of_whom = {"es": "es", "sarsa": "a table", "marwil": "imitation"}[name]
     with pytest.raises(ConfigError, match=rf"{key}: .* means nothing here: .*{of_whom}.*\. Drop {key}"):
         compose({"env": POLE, "algo": {"name": name, key: value}})
     assert compose({"env": POLE, "algo": {"name": name, key: ALGOS[name].family.config.defaults()[key]}})
