@@ -82,6 +82,15 @@ def test_a_long_value_is_cut() -> None:
     assert len(notebook.text("x" * 100_000)) < 300
 
 
+def test_a_tree_that_is_nested_beyond_all_reason_is_cut() -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(5_000):
+        nested = {HOSTILE: nested or 1}
+    found = read_safely(ShownResult({"info": nested})._repr_html_())
+    assert 20 < found.tags.count("details") < 50
+    assert "…" in found.words
+
+
 def test_a_result_shows_its_main_numbers_and_folds_the_rest() -> None:
     with Trainer("ppo", env="two_step_game", config={"fcnet_hiddens": [4], "evaluation": {"interval": 0}}) as trainer:
         before = trainer._repr_html_()

@@ -13,6 +13,7 @@ from typing import Any, NewType
 Html = NewType("Html", str)
 MANY = 8  # rows that are shown at once; more are folded
 LONGEST = 200  # characters of one value
+DEEPEST = 30  # levels of a tree; a file may hold more than Python can go down
 STYLE = "font-variant-numeric: tabular-nums"
 
 
@@ -47,7 +48,7 @@ def folded(title: str, inside: Html) -> Html:
     return Html(f"<details><summary>{text(title)}</summary>{inside}</details>")
 
 
-def tree(name: str, value: Any) -> Html:
+def tree(name: str, value: Any, depth: int = 0) -> Html:
     """A nested dict or a list, each level folded."""
     title = f"{name} ({len(value)})"
     if not isinstance(value, Mapping):
@@ -55,8 +56,10 @@ def tree(name: str, value: Any) -> Html:
     plain: list[tuple[object, object]] = []
     deep = ""
     for key, item in value.items():
-        if _nested(item):
-            deep += tree(str(key), item)
+        if _nested(item) and depth == DEEPEST:
+            plain.append((key, "…"))
+        elif _nested(item):
+            deep += tree(str(key), item, depth + 1)
         else:
             plain.append((key, item))
     # What is one line each comes first; what has to be opened is easier to find below it.

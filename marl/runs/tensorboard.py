@@ -48,7 +48,10 @@ class Events:
     def add_histogram(self, tag: str, values: Sequence[float], step: int) -> None:
         from torch.utils.tensorboard.summary import histogram
 
-        self.add_summary(histogram(tag, np.asarray(values, np.float64), _bins()), step)
+        bins = _bins()
+        # What lies outside of all bins counts in the last one: torch fails where nothing else is left.
+        inside = np.clip(np.asarray(values, np.float64), bins[0], bins[-1])
+        self.add_summary(histogram(tag, inside, bins), step)
 
     def add_image(self, tag: str, shape: Sequence[int], content: bytes, step: int) -> None:
         """A picture or film as it stands in its file, of ``shape`` height, width and colours."""

@@ -153,10 +153,15 @@ def _places_of(folder: Path, repo: str) -> list[Path]:
     if folder in inside and len(inside) > 1:
         raise HubError(f"{repo} holds a policy and folders with policies. `marl push` writes one or the other.")
     for place in inside:
-        for name in (ABOUT, WEIGHTS):
-            if not (place / name).is_file():
-                raise HubError(f"{repo} lacks {(place / name).relative_to(folder)}. Ask for it to be pushed again.")
+        _check_whole(place, folder, repo)
     return inside
+
+
+def _check_whole(place: Path, folder: Path, repo: str) -> None:
+    for name in (ABOUT, WEIGHTS):
+        file = place / name
+        if not file.is_file():
+            raise HubError(f"{repo} lacks {file.relative_to(folder)}. Ask for it to be pushed again.")
 
 
 def copy_to_folder(source: Path, parts: Iterable[Path], target: Path) -> None:

@@ -17,6 +17,7 @@ from marl.errors import ConfigError, ResourceError
 from marl.runs.files import RunFiles
 from marl.runs.loggers import LOGGERS, RunLoggers
 from marl.runs.saved import check_given_again, check_stays_inside, places_again, without_places
+from marl.runs.tracking.wandb_run import counted
 from marl.trust import only_modules
 from tests.training.wandb_files import offline_runs
 
@@ -130,6 +131,18 @@ def test_wandb_gets_pictures_films_and_histograms_and_none_with_media_false(tmp_
     (row,) = without.history
     assert not [name for name in row if name.startswith(("board", "film", "hist_stats"))]
     assert row["policy_reward_mean/wolf[*]"] == 3.0
+
+
+@pytest.mark.parametrize(
+    "numbers", [[0.1 + 0.2, 0.3], [1e308, -1e308], [1e308], [1e17, 1e17 + 16], [-5.0, -5.0], [0.0], [1.0, 2.0, 3.0]]
+)
+def test_all_finite_numbers_are_counted_in_histograms(tmp_path: Path, numbers: list[float]) -> None:
+    counts, ends = counted(numbers)
+    assert counts.sum() == len(numbers)
+    assert (np.diff(ends) > 0).all()
+    RunFiles(tmp_path).append(result(1, hist_stats={"episode_reward": numbers}))
+    (events,) = tmp_path.glob("events.out.tfevents.*")
+    assert b"hist_stats/episode_reward" in events.read_bytes()
 
 
 # -- mlflow --------------------------------------------------------------------------------------------------------

@@ -144,31 +144,47 @@ def _titles(envs: Sequence[Mapping[str, Any]]) -> list[str]:
     # Two libraries may call their envs alike.
     if len(set(short.values())) < len(short):
         short = dict(zip(names, names, strict=True))
-    for in_full in (False, True):
-        titles = []
-        for env in envs:
-            alike = [other for other in envs if other["env"] == env["env"]]
-            name = short[str(env["env"])]
-            titles.append(" ".join([name, *_told_apart(env, alike, in_full)]))
-        # Runs of panels of one name would be lost.
-        if len(set(titles)) == len(titles):
-            break
+    titles = _with_keys(envs, short, _short_key)
+    # Runs of panels of one name would be lost.
+    if len(set(titles)) < len(titles):
+        titles = _with_keys(envs, short, _whole_key)
     return titles
 
 
-def _told_apart(env: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], in_full: bool) -> list[str]:
-    """``game=climbing`` for each key in which an env differs from others of its name.
+def _with_keys(
+    envs: Sequence[Mapping[str, Any]], short: Mapping[str, str], word: Callable[[str, Any], str]
+) -> list[str]:
+    """Names with a word for each key in which an env differs from others of its name."""
+    titles = []
+    for env in envs:
+        words = [short[str(env["env"])]]
+        for key, value in _own_keys(env, envs).items():
+            words.append(word(key, value))
+        titles.append(" ".join(words))
+    return titles
 
-    In full it is ``env_config.game="climbing"``.
-    """
+
+def _short_key(key: str, value: Any) -> str:
+    """``game=climbing``."""
+    return f"{key.rpartition('.')[2]}={value}"
+
+
+def _whole_key(key: str, value: Any) -> str:
+    """``env_config.game="climbing"``."""
+    return f"{key}={json.dumps(value)}"
+
+
+def _own_keys(env: Mapping[str, Any], envs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The keys of an env in which it differs from others of its name."""
     keys: dict[str, Any] = {}
-    for other in alike:
-        keys |= {one.key: one.first for one in differences(env, other)}
-    # What an env does not have tells others apart, not itself.
-    keys = {key: value for key, value in keys.items() if value is not None}
-    if in_full:
-        return [f"{key}={json.dumps(value)}" for key, value in keys.items()]
-    return [f"{key.rpartition('.')[2]}={value}" for key, value in keys.items()]
+    for other in envs:
+        if other["env"] != env["env"]:
+            continue
+        for one in differences(env, other):
+            # What an env does not have tells others apart, not itself.
+            if one.first is not None:
+                keys[one.key] = one.first
+    return keys
 
 
 def _by_themselves(panels: Sequence[Sequence[PlotRun]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from marl.runs.tracking.keys import WandbKeys
 from marl.runs.tracking.tracker import Tracker, pictures_of
 
 STEPS = "timesteps_total"
+BINS = 30
+FARTHEST = 1e300  # differences of larger numbers are infinite
 
 
 def begin_wandb(directory: Path, params: Mapping[str, Any], keys: WandbKeys) -> Tracker:
@@ -71,7 +73,7 @@ class WandbRun:
 
         shown: dict[str, Any] = {}
         for name, numbers in histograms(result):
-            shown[name] = wandb.Histogram(np_histogram=np.histogram(numbers, bins=30))
+            shown[name] = wandb.Histogram(np_histogram=counted(numbers))
         for name, files in pictures_of(result, self._directory).items():
             shown[name] = [_picture(file) for file in files]
         return shown
@@ -85,6 +87,18 @@ class WandbRun:
         link = Path(self._run.dir).parent / "logs" / "debug-core.log"
         if link.is_symlink():
             link.unlink()
+
+
+def counted(numbers: Sequence[float]) -> tuple[Any, Any]:
+    """How many of the numbers are in each of the bins, and the ends of these, for any finite numbers."""
+    values = np.clip(np.asarray(numbers, np.float64), -FARTHEST, FARTHEST)
+    low, high = float(values.min()), float(values.max())
+    largest = max(abs(low), abs(high))
+    # Rewards that differ by rounding alone, 0.1 + 0.2 and 0.3, have no room for bins between them.
+    if high - low <= 1e-9 * largest:
+        margin = max(0.5, 1e-3 * largest)
+        low, high = low - margin, high + margin
+    return np.histogram(values, bins=BINS, range=(low, high))
 
 
 def _mode(keys: WandbKeys) -> Any:
