@@ -50,6 +50,12 @@ def test_the_opening_table_lists_every_algorithm_once_with_its_family() -> None:
     assert sorted(listed) == [(name, ALGOS[name].family.name) for name in NAMES]
 
 
+def test_the_page_begins_with_the_right_numbers() -> None:
+    families = {ALGOS[name].family.name for name in NAMES}
+    assert (len(NAMES), len(families)) == (25, 8), "say the new numbers on the page, and here"
+    assert "Twenty-five names, eight families." in PAGE
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_has_a_section_whose_keys_exist_with_their_defaults(name: str) -> None:
     assert check_keys(name, name) >= 3

@@ -165,8 +165,11 @@ def check_mark(mark: Mark) -> None:
 def _are_two(kind: type[int] | UnionType, values: Any) -> bool:
     if not isinstance(values, list | tuple) or len(values) != 2:
         return False
+    return all(_is_end(kind, value) for value in values)
+
+
+def _is_end(kind: type[int] | UnionType, value: Any) -> bool:
     # A bool is an int to Python, but `randint: [false, true]` is a mistake.
-    has_bool = any(isinstance(value, bool) for value in values)
-    if has_bool or not all(isinstance(value, kind) for value in values):
+    if isinstance(value, bool):
         return False
-    return all(math.isfinite(value) for value in values)  # nothing can be drawn between 0 and infinity
+    return isinstance(value, kind) and math.isfinite(value)  # nothing can be drawn between 0 and infinity

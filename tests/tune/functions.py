@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,18 @@ def curriculum(config: dict[str, Any], reporter: Reporter) -> None:
             if result["episode_reward_min"] is not None and result["hist_stats"]["episode_reward"][-1] >= 4 * phase:
                 phase += 1
                 trainer.workers.foreach_env(lambda env, phase=phase: env.set_phase(phase))
+
+
+class Trapdoor(Stairs):
+    """The process that plays it first dies in its eighth episode; ``marker`` remembers that it has happened."""
+
+    def __init__(self, config: EnvContext) -> None:
+        super().__init__(config)
+        self.marker, self.episodes = Path(config["marker"]), 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.episodes += 1
+        if self.episodes == 8 and not self.marker.exists():
+            self.marker.touch()
+            os._exit(1)
+        return super().reset(seed=seed, options=options)

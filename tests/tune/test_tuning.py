@@ -118,6 +118,28 @@ def test_a_population_comes_to_the_same_copies_however_many_trials_run_at_the_sa
     assert left == {"tune.json", "generations.jsonl", "schedule.yaml"}
 
 
+def test_a_process_that_dies_takes_one_trial_out_of_its_population_and_the_others_go_on(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    config = {**SMALL, "env": functions.Trapdoor, "env_config": {"marker": str(marker)}, "checkpoint_freq": 1}
+    found = marl.tune.run(
+        "ppo",
+        config=config,
+        stop={"training_iteration": 3},
+        scheduler="pbt",
+        num_samples=3,
+        perturbation_interval=1,
+        mutations={"lr": {"loguniform": [1e-3, 1.0]}},
+        max_concurrent_trials=1,  # so that the first one dies, and another process has to come for the others
+        local_dir=tmp_path,
+        verbose=0,
+    )
+    assert marker.exists()
+    assert [trial.status for trial in found.trials] == ["ERROR", "TERMINATED", "TERMINATED"]
+    assert found.failed[0].error.startswith("its process died without a word")
+    assert [generation.failed for generation in found.generations] == [(0,), (0,)]
+    assert [len(trial.results) for trial in found.trials[1:]] == [3, 3]
+
+
 def test_a_failed_trial_is_told_and_does_not_touch_the_others_and_resuming_tries_it_again(tmp_path: Path) -> None:
     config = {"lucky": grid_search([True, False])}
     found = function_search(functions.stumble, tmp_path, config=config)
