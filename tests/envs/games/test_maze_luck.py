@@ -34,7 +34,7 @@ def test_two_steps_that_must_both_be_right_are_found_once_in_twenty_five_times()
     assert luck(WindyMaze({"map": ["#####", "#S.E#", "#####"], "wind": 0, "limit": 2})) == pytest.approx(1 / 25)
 
 
-@pytest.mark.parametrize(("name", "one_in"), [("maze_rnd", 2_500_000)])
+@pytest.mark.parametrize(("name", "one_in"), [("maze_rnd", 2_500_000), ("maze_count", 2_500_000)])
 def test_random_walks_hardly_ever_find_the_exit_of_a_maze_that_bonuses_are_proven_in(name: str, one_in: int) -> None:
     proof = PROOFS[name]
     maze = WindyMaze(load_scenario(ROOT / "scenarios" / f"{proof.scenario}.yaml").env_config)
