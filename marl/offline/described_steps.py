@@ -96,7 +96,7 @@ def _narrowed(table: Doubles, most: int) -> Doubles:
     """Columns of about one; where there are too many, ``most`` random sums of them (Johnson & Lindenstrauss)."""
     scale = table.std(axis=0)
     # Without their means: what is far from zero and hardly moves would look like the constant column, only larger.
-    even = (table - table.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    even = np.asarray((table - table.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
     if even.shape[1] <= most:
         return even
     mixing = np.random.default_rng(SEED).standard_normal((even.shape[1], most))
