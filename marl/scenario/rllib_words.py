@@ -46,6 +46,8 @@ def _own_workers(said: dict[str, Any], where: str) -> None:
     workers, copies = said.get("num_workers", 0), said.get("num_envs_per_worker", 1)
     if not isinstance(workers, int) or not isinstance(copies, int):
         return  # told with the type that is expected when the keys are checked
+    if workers < 0 or copies < 1:
+        return  # told by the key that is out of bounds, which the product would hide
     said["num_workers"] = max(workers, 1) * copies
     said["num_envs_per_worker"] = 1
     said.setdefault("collection", "async")

@@ -119,6 +119,8 @@ def test_monitor_is_another_word_for_record_env() -> None:
             "Drop it; collection: sync waits for all copies",
         ),
         ({"remote_worker_envs": True, "num_workers": "two"}, "num_workers"),
+        ({"remote_worker_envs": True, "num_envs_per_worker": -2}, "num_envs_per_worker = -2"),
+        ({"remote_worker_envs": True, "num_workers": -1}, "num_workers = -1"),
     ],
 )
 def test_what_cannot_be_said_in_our_words_is_refused(keys: dict[str, Any], text: str) -> None:
