@@ -119,7 +119,7 @@ class Journal:
                 f"{self.directory / FILE} says that {generation!r} generations have taken effect, and {HISTORY} tells of "
                 f"{decided}. The files do not belong together. Start the search anew."
             )
-        return generation
+        return int(generation)
 
     def write(self) -> None:
         plan = self.plan

@@ -169,3 +169,9 @@ def test_keys_that_the_page_for_users_of_rllib_names_exist() -> None:
             if code not in ("marl", "trainer", "per_agent", "package", "algo")
         ]
         assert {*keys} <= known, (old, new)
+
+
+def test_no_version_of_the_changelog_has_a_section_twice() -> None:
+    for version in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        headings = re.findall(r"^### (.+)$", version, re.MULTILINE)
+        assert len(headings) == len({*headings}), headings
