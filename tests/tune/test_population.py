@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -441,19 +440,3 @@ def test_a_journal_that_is_not_of_the_same_moment_as_its_generations_is_refused(
     (copied / "tune.json").write_text(json.dumps(sealed({**content, "generation": generation})))
     with pytest.raises(CheckpointError, match="do not belong together"):
         search(tmp_path, copied)
-
-
-def test_a_copy_without_a_value_leaves_the_one_that_the_trial_had(straight: Tuning, tmp_path: Path) -> None:
-    copied = tmp_path / "copied"
-    shutil.copytree(straight.directory, copied)
-    history = History.read(copied, 4, ["algo.lr"])
-    first = history.generations.pop(0)
-    history.generations.clear()
-    (copy, *_) = first.copies
-    history.add(replace(first, copies=(replace(copy, values={}),)))
-    content = json.loads((copied / "tune.json").read_text())
-    del content["seal"]
-    rows = [{**row, "status": "PENDING"} for row in content["trials"]]
-    (copied / "tune.json").write_text(json.dumps(sealed({**content, "generation": 1, "trials": rows})))
-    found = search(tmp_path, copied, stop={"training_iteration": 9})
-    assert [trial.status for trial in found.trials] == ["TERMINATED"] * 4
