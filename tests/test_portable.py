@@ -69,6 +69,7 @@ RIGHT = {
     ("runs/atomic.py", "os.rename"): "folders, onto a name that is free or with an error that is awaited",
     ("runs/checkpoint.py", "os.rename"): "a folder, onto a new name",
     ("runs/resume.py", "os.rename"): "a folder, into one that was made for it",
+    ("sharing/bundle.py", "os.rename"): "a folder, onto a name that was made free",
     (
         "rollout/ray_instance.py",
         "/tmp",
