@@ -169,6 +169,9 @@ def test_the_carry_counts_what_is_remembered_and_holds_the_last_inputs_oldest_fi
     assert isinstance(model.memory, Attention)
     inputs = torch.nn.functional.linear(model.network(obs), model.memory.w_in, model.memory.b_in)
     torch.testing.assert_close(carries[5, 1:].view(3, 6), inputs[2:5])
+    for steps in (2, 5):  # many steps at once leave the same
+        _, after = model.memory.look(model.network(obs[None, :steps]), carries[:1])
+        torch.testing.assert_close(after[0], carries[steps])
 
 
 def test_so_many_last_actions_and_rewards_are_shown_with_every_input() -> None:
