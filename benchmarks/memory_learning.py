@@ -60,10 +60,26 @@ def learn(memory: str, delay: int, seed: int, quick: bool) -> dict[str, Any]:
     return {"curve": curve, "cpu_s": round(time.process_time() - began, 1)}
 
 
-def read(file: Path) -> list[dict[str, Any]]:
+def read(file: Path, quick: bool) -> list[dict[str, Any]]:
+    """Whole lines of FILE; smoke runs and real ones do not stand for each other. A comparison that was killed may have left
+    half a line, which is left out: its run is made again."""
     if not file.is_file():
         return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if row.get("quick", False) == quick:
+            rows.append(row)
+    return rows
+
+
+def _half_a_line(file: Path) -> bool:
+    """Whether what is written next would stand behind half a line."""
+    written = file.read_bytes()
+    return bool(written) and not written.endswith(b"\n")
 
 
 def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -141,17 +157,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smoke run whose numbers mean nothing")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    done = {key(row) for row in read(given.file)}
+    done = {key(row) for row in read(given.file, given.quick)}
     for seed in given.seeds:  # seeds outermost: a comparison that is stopped has all memories
         for delay in given.delays:
             for memory in given.only:
-                row = {"delay": delay, "memory": memory, "seed": seed}
+                row: dict[str, Any] = {"delay": delay, "memory": memory, "seed": seed}
+                row |= {"quick": True} if given.quick else {}
                 if key(row) in done:
                     continue
                 row |= learn(memory, delay, seed, given.quick)
                 with given.file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-    rows = read(given.file)
+                    file.write("\n" * _half_a_line(given.file) + json.dumps(row) + "\n")
+    rows = read(given.file, given.quick)
     Console().print(table(rows))
     if given.svg is not None:
         draw(rows, given.svg)

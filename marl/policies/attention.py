@@ -164,7 +164,9 @@ class Attention(Memory):
     def look(self, x: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """``T`` steps ``[C, T, inputs]`` to outputs ``[C, T, size]`` and the carry after the last one."""
         streams = len(self.units) * self.memory * self.size
-        count, remembered, older = carry[:, :1], carry[:, 1 : 1 + streams], carry[:, 1 + streams :]
+        # A carry may come from outside (``state=``): whatever its count is, a step sees itself.
+        count = carry[:, :1].clamp(0, self.memory)
+        remembered, older = carry[:, 1 : 1 + streams], carry[:, 1 + streams :]
         x, older = self._with_older(x, older)
         x = F.linear(x, self.w_in, self.b_in)
         distance, hidden = self._view(x.shape[1], count)

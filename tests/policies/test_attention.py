@@ -148,6 +148,19 @@ def test_places_that_hold_nothing_yet_are_not_seen_whatever_stands_in_them() -> 
     assert torch.equal(model.step(obs, index, empty)[0], model.step(obs, index, dirty)[0])
 
 
+@pytest.mark.parametrize(("given", "means"), [(-5.0, 0.0), (99.0, 3.0)])
+def test_a_count_from_outside_is_read_as_the_nearest_that_can_be(given: float, means: float) -> None:
+    model = body()
+    obs, index = torch.randn(1, 3), torch.zeros(1, dtype=torch.long)
+    carry = torch.randn(1, model.carry_size)
+    outs = []
+    for count in (given, means):
+        carry[:, 0] = count
+        outs.append(torch.cat(model.step(obs, index, carry), dim=1))
+    assert torch.equal(outs[0], outs[1])
+    assert outs[0].isfinite().all()
+
+
 def test_the_carry_counts_what_is_remembered_and_holds_the_last_inputs_oldest_first() -> None:
     model = body()
     obs, actions, rewards = played(model, 6)
@@ -156,6 +169,9 @@ def test_the_carry_counts_what_is_remembered_and_holds_the_last_inputs_oldest_fi
     assert isinstance(model.memory, Attention)
     inputs = torch.nn.functional.linear(model.network(obs), model.memory.w_in, model.memory.b_in)
     torch.testing.assert_close(carries[5, 1:].view(3, 6), inputs[2:5])
+    for steps in (2, 5):  # many steps at once leave the same
+        _, after = model.memory.look(model.network(obs[None, :steps]), carries[:1])
+        torch.testing.assert_close(after[0], carries[steps])
 
 
 def test_so_many_last_actions_and_rewards_are_shown_with_every_input() -> None:
