@@ -271,6 +271,18 @@ def test_bonuses_without_a_scale_are_divided_by_the_deviation_of_all_discounted_
     assert second == pytest.approx(0.5 * np.array([3.0, 8.0]) / np.std(sums))
 
 
+def test_errors_of_rnd_have_no_scale_of_their_own() -> None:
+    batch = showing(1.0, 3.0, 8.0)
+    twin = bonuses_for(batch, **{**RND, "coeff": 1.0}).curious["p"].kind
+    rows = batch.decisions(batch.active, 0)
+    twin.observe(rows)
+    errors = twin.bonus(rows)
+    second = 0.5 * errors[0] + errors[1]
+    sums = [errors[0], second, 0.5 * second + errors[2]]
+    found = added(bonuses_for(batch, **{**RND, "coeff": 1.0}), batch).rewards.ravel()
+    assert found == pytest.approx(errors / np.std(sums), rel=1e-4)
+
+
 def test_a_kind_observes_a_round_then_values_it_and_learns_last() -> None:
     batch = showing(1.0, 2.0, 4.0)
     batch.active[0], batch.context = False, 1
