@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 READY := .venv/.ready
-SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; four, because many tests wait for processes of their own
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; three, because many tests wait for processes of their own
 COVERAGE ?= -p tools.quick_coverage  # of the quick tests; `make test COVERAGE=` does without
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
