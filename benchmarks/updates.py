@@ -194,11 +194,16 @@ def met(row: Row, bar: float) -> bool:
     return row.times is not None and row.times <= bar
 
 
+def with_networks() -> list[str]:
+    """Presets whose updates a bare torch loop can be held against; tables have no networks."""
+    return [name for name in ALGOS if ALGOS[name].family.name != "tabular"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Updates per second of every preset next to bare torch loops.")
     parser.add_argument("--quick", action="store_true", help="a smoke run whose numbers mean little")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
-    parser.add_argument("--only", nargs="+", metavar="PRESET", default=list(ALGOS), help="default: all presets")
+    parser.add_argument("--only", nargs="+", metavar="PRESET", default=with_networks(), help="default: all but tables")
     parser.add_argument("--hiddens", nargs="+", type=int, default=[64, 64], help="hidden layers; default: 64 64")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -281,7 +281,7 @@ def _check_owner(error: ValidationError, preset: Preset, where: str) -> None:
         if problem["type"] != "extra_forbidden":
             continue
         key = str(problem["loc"][-1])
-        owners = [name for name in ALGOS if key in ALGO_KEYS[name]]
+        owners = [name for name in ALGOS if key in ALGO_KEYS.get(name, ())]
         if owners:
             raise ConfigError(
                 f"{where}: {preset.name} has no key {key!r}; it belongs to {', '.join(owners)}. Drop it, or take one of these."

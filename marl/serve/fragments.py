@@ -63,6 +63,8 @@ def later_rows(batch: MultiAgentBatch, first: int) -> MultiAgentBatch:
         if one.name in NOT_ROWS:
             continue
         column = getattr(batch, one.name)
+        if column is None:  # of learners' bonuses, which come later
+            continue
         if isinstance(column, list):
             columns[one.name] = [part[first:] for part in column]
         else:

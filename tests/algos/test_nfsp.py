@@ -126,7 +126,7 @@ def test_in_matches_it_plays_its_average_and_not_the_mixture_that_it_learns_by()
     ("env", "keys", "error", "text"),
     [
         ("two_step_game", {"use_lstm": True}, ConfigError, "nfsp imitates single decisions"),
-        ("two_step_game", {"use_gru": True}, ConfigError, "use_gru: false"),
+        ("two_step_game", {"use_gru": True}, ConfigError, "Drop use_gru"),
         ("Pendulum-v1", {}, SpaceMismatchError, "need Discrete actions"),
         ("two_step_game", {"anticipatory": 0.0}, ConfigError, "anticipatory = 0.0"),
         ("two_step_game", {"exploration_config": {"type": "GaussianNoise"}}, ConfigError, "does not fit nfsp"),

@@ -25,7 +25,7 @@ def test_every_preset_is_measured_next_to_a_bare_loop(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     numbers = json.loads(target.read_text())
 
-    assert set(numbers["presets"]) == set(ALGOS)
+    assert set(numbers["presets"]) == {name for name in ALGOS if ALGOS[name].family.name != "tabular"}
     for row in numbers["presets"].values():
         assert row["bare"] is not None
         for rate in (row["learner"], row["bare"], row["training"]):
