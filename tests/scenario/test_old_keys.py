@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from marl.algos.presets import ALGOS
 from marl.errors import ConfigError
 from marl.policies.config import ExplorationConfig
 from marl.rollout.config import EvaluationConfig
@@ -62,3 +64,12 @@ def test_keys_that_the_hints_name_exist() -> None:
     for key in (*named, "custom_model", "recreate_failed_workers", "collection", "torch_threads"):
         assert key in said
         assert key in OURS
+
+
+def test_an_algorithm_that_was_registered_later_does_not_upset_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of the built-in ones are known by name; one of the user's own is not among them."""
+    monkeypatch.setattr(ALGOS, "_items", dict(ALGOS._items))
+    monkeypatch.setattr(ALGOS, "_added", set(ALGOS._added))
+    ALGOS.put("registered_later", replace(ALGOS["dqn"], name="registered_later"))
+    with pytest.raises(ConfigError, match="ppo has no key 'dueling'; it belongs to .*dqn"):
+        compose({"env": "CartPole-v1", "algo": {"name": "ppo", "dueling": True}})
