@@ -71,5 +71,5 @@ def test_an_algorithm_that_was_registered_later_does_not_upset_the_message(monke
     monkeypatch.setattr(ALGOS, "_items", dict(ALGOS._items))
     monkeypatch.setattr(ALGOS, "_added", set(ALGOS._added))
     ALGOS.put("registered_later", replace(ALGOS["dqn"], name="registered_later"))
-    with pytest.raises(ConfigError, match="ppo has no key 'dueling'; it belongs to .*dqn"):
+    with pytest.raises(ConfigError, match=r"ppo has no key 'dueling'; it belongs to .*dqn"):
         compose({"env": "CartPole-v1", "algo": {"name": "ppo", "dueling": True}})
