@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from marl.algos.presets import ALGOS, Preset
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
-from marl.scenario.config import ALGO_KEYS, ALL_ALGO_KEYS, MultiAgentConfig, Scenario
+from marl.scenario.config import ALL_ALGO_KEYS, MultiAgentConfig, Scenario
 from marl.scenario.search_marks import KINDS
 
 Schema: TypeAlias = dict[str, Any]
@@ -184,7 +184,7 @@ def _apart(value: Schema, keys: Sequence[str]) -> tuple[Schema, Schema]:
 
 def _only_its_own_keys(name: str) -> Schema:
     """At the top of a scenario with this algorithm, flat keys of other algorithms are mistakes."""
-    foreign = sorted(ALL_ALGO_KEYS - ALGO_KEYS[name])
+    foreign = sorted(ALL_ALGO_KEYS - set(ALGOS[name].family.config.model_fields))  # also of registered ones
     by_name = {"required": ["name"], "properties": {"name": _named(name)}}
     chosen: Schema = {
         "required": ["algo"],

@@ -19,6 +19,7 @@ from marl.algos.intrinsic.kind import INTRINSIC, IntrinsicSpec, register_intrins
 from marl.algos.intrinsic.rnd import RandomNetworkDistillation
 from marl.algos.intrinsic.scale import ReturnScale
 from marl.algos.learner import LearnerSpec
+from marl.algos.presets import ALGOS
 from marl.algos.team_rows import single_rows, team_rows
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import AgentType, Array
@@ -461,7 +462,10 @@ def test_only_classes_of_intrinsic_rewards_are_registered_and_none_that_is_built
         register_intrinsic("rnd", Ones)
 
 
-def test_an_algorithm_that_would_lose_what_is_known_is_refused() -> None:
+def test_an_algorithm_that_would_lose_what_is_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ALGOS, "_items", dict(ALGOS._items))  # forgotten after the test
+    monkeypatch.setattr(ALGOS, "_added", set(ALGOS._added))
+
     class Forgetful(CentralCriticLearner):
         like = "ppo"
 

@@ -12,6 +12,7 @@ from marl.algos.presets import ALGOS
 from marl.errors import ConfigError, UnknownNameError
 from marl.scenario.describe import describe
 from marl.scenario.load import compose
+from marl.scenario.schema import scenario_schema
 from marl.training.trainer import Trainer
 from tests.algos.own_learners import Cautious, Nameless
 
@@ -22,6 +23,7 @@ SMALL: dict[str, Any] = {"env": "two_step_game", "fcnet_hiddens": [4], "evaluati
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(ALGOS, "_items", dict(ALGOS._items))
+    monkeypatch.setattr(ALGOS, "_added", set(ALGOS._added))
     marl.register_algorithm("cautious", Cautious)
     return "Cautious"
 
@@ -90,3 +92,11 @@ def test_built_in_names_stay_what_they_are() -> None:
         marl.register_algorithm("a:b", Cautious)
     with pytest.raises(ConfigError, match="`like`"):
         marl.register_algorithm("nameless", Nameless)
+
+
+def test_the_json_schema_has_a_place_for_registered_algorithms(registered: str) -> None:
+    rules = scenario_schema({})["allOf"]
+    (mine,) = [rule for rule in rules if "cautious" in str(rule["if"])]
+    refused = mine["then"]["properties"]
+    assert "mixer" in refused  # of qmix
+    assert "clip_param" not in refused  # of ppo, which it derives from

@@ -92,6 +92,7 @@ def test_a_picture_goes_to_a_window_where_there_is_a_display(
 
     monkeypatch.setenv("DISPLAY", ":0")
     plt.switch_backend("agg")  # a window that nobody sees
+    plt.close("all")  # what other tests have left open
     path = checkpoint("windy_maze", tmp_path / "maze")
     (tally,) = play(path, RolloutOptions(steps=2, render=True, fps=100), say=lambda _: None)
     assert tally.env_steps == 2
