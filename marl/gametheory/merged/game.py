@@ -18,6 +18,7 @@ from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
 from marl.gametheory.merged.cost import Cost, cost_of
 from marl.gametheory.merged.kernel import Table, expected_values, fold
+from marl.gametheory.merged.layers import Layers
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
 from marl.gametheory.merged.views import tables_of
@@ -93,7 +94,7 @@ class MergedGame:
         return play
 
     def _blocks(self, tables: Sequence[Table], player: int) -> Blocks:
-        return Blocks(fold(self.positions, tables, player))
+        return Blocks(Layers(fold(self.positions, tables, player)))
 
     def _cost(self, tables: Sequence[Table], player: int, budget: int) -> Cost:
         return cost_of(self._blocks(tables, player), self.positions.num_open, budget)
