@@ -91,6 +91,13 @@ class MergedGame:
     def _tables(self, play: Play, explore: bool | None = None) -> Sequence[Table]:
         if isinstance(play, Mapping):
             return self.tables(play, explore)
+        expected = [views.legal.shape for views in self.positions.views]
+        for name, table, shape in zip(self.positions.players, play, expected, strict=True):
+            if table.shape != shape:
+                raise ConfigError(
+                    f"game {self.positions.name!r}: a table of shape {table.shape} was given for {name}; expected {shape}: "
+                    "a row for each view, a chance for each action."
+                )
         return play
 
     def _blocks(self, tables: Sequence[Table], player: int) -> Blocks:
