@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marl.data.task import Array, Floats, Ints
-from marl.errors import ConfigError, PolicyError
+from marl.data.task import Floats, Ints
+from marl.errors import ConfigError
 from marl.gametheory.merged.positions import Positions, Views
 from marl.gametheory.merged.rows import as_bytes, distinct
+from marl.gametheory.merged.views import legal_chances, table_of
 from marl.gametheory.readings import carried, check_fits, check_given, read
 from marl.gametheory.tree.tree import Reals
 from marl.policies.mixture import Mixture
@@ -61,7 +62,7 @@ def with_memories(
         if isinstance(policy, Mixture) or policy.carry_size:
             memories.append(Memory.of(positions, player, policy, explore))
         else:
-            tables[player] = view_table(positions, player, policy, explore)
+            tables[player] = table_of(positions, player, policy, explore)
     if not memories:
         return Remembered(positions, tuple(tables))
     graph = _Graph(positions, memories, limit)
@@ -69,33 +70,11 @@ def with_memories(
     return graph.finish(tables)
 
 
-def view_table(positions: Positions, player: int, policy: Policy, explore: bool | None) -> Reals:
-    """Chances ``[V, actions]`` of a policy without a memory, asked once for all that the player can see."""
-    views = np.arange(len(positions.views[player]))
-    carry = np.zeros((len(views), 0), np.float32)
-    inputs = _inputs(positions, player, policy, views)
-    chances = read(positions.players[player], policy, inputs, carry, explore).chances
-    return _legal_part(positions, player, views, chances)
-
-
 def _inputs(positions: Positions, player: int, policy: Policy, views: Ints) -> Inputs:
     kind, seen = positions.kind_of(player), positions.views[player]
     legal = seen.legal[views] if policy.kind.masked else np.zeros((len(views), 0), bool)
     obs = np.asarray(seen.obs[views], kind.obs_dtype)
     return Inputs(obs, legal, np.full(len(views), player - kind.first_seat))
-
-
-def _legal_part(positions: Positions, player: int, views: Ints, chances: Array) -> Reals:
-    """Chances of legal actions, with the sum 1."""
-    legal = np.where(positions.views[player].legal[views], chances, 0.0)
-    total = legal.sum(axis=1, keepdims=True)
-    wrong = int((~(total > 0)).sum())  # also NaN
-    if wrong:
-        raise PolicyError(
-            f"the policy of {positions.players[player]} gives no legal action a chance at {wrong} of the {len(views)} views "
-            "that it was asked about. Its probabilities have to be 0 or more and hold a legal action."
-        )
-    return np.asarray(legal / total)
 
 
 # -- one player ----------------------------------------------------------------------------------------------------
@@ -128,9 +107,9 @@ class Memory:
 
     def decide(self, view: Ints, memory: Ints) -> Decided:
         """How the player plays at pairs of a view and a row of the memory, and what it remembers after each action."""
-        actions = self.positions.views[self.player].legal.shape[1]
-        chances = np.zeros((len(view), actions))
-        after = np.full((len(view), actions), -1, np.int64)
+        name, legal = self.positions.players[self.player], self.positions.views[self.player].legal
+        chances = np.zeros((len(view), legal.shape[1]))
+        after = np.full(chances.shape, -1, np.int64)
         member, carry = [self.member], [self.carry]
         rows_so_far = len(self.member)
         for number, policy in enumerate(self.members):
@@ -138,8 +117,8 @@ class Memory:
             if not mine.size:
                 continue
             past, inputs = self.carry[memory[mine]], _inputs(self.positions, self.player, policy, view[mine])
-            reading = read(self.positions.players[self.player], policy, inputs, past, self.explore)
-            chances[mine] = _legal_part(self.positions, self.player, view[mine], reading.chances)
+            reading = read(name, policy, inputs, past, self.explore)
+            chances[mine] = legal_chances(name, reading.chances * legal[view[mine]])
             pair, action = np.nonzero(chances[mine])  # what it never does need not be remembered
             if not policy.carry_size:
                 after[mine] = memory[mine][:, None]
