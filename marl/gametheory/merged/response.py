@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marl.data.task import Ints
+from marl.data.task import Array, Ints
 from marl.errors import ConfigError
 from marl.gametheory.merged.positions import Positions
+from marl.gametheory.merged.rows import as_bytes, distinct
 from marl.gametheory.merged.walk import Level, Walk
 from marl.gametheory.tree.tree import Reals
 from marl.policies.tabular import TabularPolicy
@@ -97,6 +98,11 @@ def _table(positions: Positions, player: int, reached: Reached) -> TabularPolicy
             "the same."
         )
     obs = np.asarray(views.obs[view], kind.obs_dtype)
-    legal = views.legal[view] if kind.masked and after.size else views.legal[:0]
+    # One observation may come with several masks, which are several views then.
+    legal = views.legal[view] if kind.masked and _repeats(obs) else views.legal[:0]
     seat = np.full(len(view), player - kind.first_seat)
     return TabularPolicy(kind, obs, np.eye(options)[action], seat, after, legal)
+
+
+def _repeats(obs: Array) -> bool:
+    return len(distinct(as_bytes([obs]))[0]) < len(obs)
