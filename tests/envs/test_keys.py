@@ -23,6 +23,7 @@ GAMES = [
     "kuhn_poker",
     "leduc_poker",
     "liars_dice",
+    "goofspiel",
     "congestion",
     "graphical_game",
     "traffic",

@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array
 from marl.envs.batched import BatchedEnv, StepOutput
+from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
@@ -48,6 +49,7 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "kuhn_poker": lambda: KuhnGames(NUM_ENVS, {}),
     "leduc_poker": lambda: LeducGames(NUM_ENVS, {}),
     "liars_dice": lambda: LiarsDiceGames(NUM_ENVS, {"sides": 3}),
+    "goofspiel": lambda: GoofspielGames(NUM_ENVS, {"imp_info": True, "players": 3}),
     "congestion": lambda: CongestionGames(NUM_ENVS, {"network": "braess", "repetitions": 5, "observe": "last"}),
     "graphical_game": lambda: GraphicalGames(
         NUM_ENVS,

@@ -66,8 +66,19 @@ class DealtEnv(NativeEnv):
         """The action ``[E]`` of each env's mover; envs that are over are not looked at."""
         env_ids = np.arange(self.num_envs)
         moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
+        self._check_moves(moves, mover, legal, over)
+        return moves
+
+    def _joint_moves(self, actions: Sequence[Array], legal: Bools, over: Bools) -> Ints:
+        """The actions ``[E, A]`` of all players, who move at once; ``legal`` is ``[E, A, actions]``."""
+        moves = actions[0].astype(np.int64, copy=False)
+        for seat in range(moves.shape[1]):
+            self._check_moves(moves[:, seat], np.full(self.num_envs, seat), legal[:, seat], over)
+        return moves
+
+    def _check_moves(self, moves: Ints, mover: Ints, legal: Bools, over: Bools) -> None:
         known = (moves >= 0) & (moves < legal.shape[1])  # -1 would pass as the last column
-        wrong = ~over & ~(known & legal[env_ids, np.where(known, moves, 0)])
+        wrong = ~over & ~(known & legal[np.arange(self.num_envs), np.where(known, moves, 0)])
         if wrong.any():
             env_id = int(np.flatnonzero(wrong)[0])
             raise EnvError(
@@ -75,7 +86,6 @@ class DealtEnv(NativeEnv):
                 f"which is not legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[env_id])))}. "
                 "Choose among the actions of its mask."
             )
-        return moves
 
 
 def draw(probabilities: NDArray[np.float64], seeds: Ints) -> Ints:

@@ -80,8 +80,10 @@ class CardTable:
 
     def _next(self) -> str:
         if not self.over:
-            (mover,) = [seat.name for seat in self.seats if seat.turn]
-            return f"{mover} is to move."
+            movers = [seat.name for seat in self.seats if seat.turn]
+            if len(movers) > 1:
+                return f"{', '.join(movers)} are to move at once."
+            return f"{movers[0]} is to move."
         won = ", ".join(f"{seat.name} {seat.won:+g}" for seat in self.seats if seat.won is not None)
         return f"The game is over: {won}."
 
@@ -90,4 +92,6 @@ def _hand(player: Mapping[str, Any]) -> str:
     held = [*player["cards"], *player["dice"]]
     if None in held:
         return "something hidden"
+    if not held:
+        return "nothing"
     return " ".join(map(str, held))
