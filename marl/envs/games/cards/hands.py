@@ -40,7 +40,7 @@ class Seat:
 
 @dataclass
 class CardTable:
-    """A moment of a card game. ``open_hands``: all show what they hold, as at a showdown."""
+    """A moment of a card game. ``open_hands``: all who have not folded show what they hold, as at a showdown."""
 
     title: str
     seats: Sequence[Seat]
@@ -59,7 +59,7 @@ class CardTable:
         """Of the hands, everybody's, or only the viewer's own until they are shown."""
         players = []
         for seat in self.seats:
-            visible = viewer is None or viewer == seat.name or self.open_hands
+            visible = viewer is None or viewer == seat.name or (self.open_hands and not seat.folded)
             players.append(seat.shown(visible))
         return {
             "kind": "cards",
