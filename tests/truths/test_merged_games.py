@@ -82,9 +82,8 @@ def test_boards_of_nine_cells_by_random_play(
 ) -> None:
     game = merge_game(name, {"version": version})
     policies = dict.fromkeys(game.positions.players, RandomPolicy(game.positions.kinds[0]))
-    cost = game.cost(policies)
-    assert (cost.positions, cost.information_sets) == (positions, sets)
     measured = game.measure(policies)
+    assert (measured.cost.positions, measured.cost.information_sets) == (positions, sets)
     assert measured.best == pytest.approx(best, abs=1e-11)
     assert measured.nash_conv == pytest.approx(sum(best), abs=1e-11)  # zero sum: what is earned cancels
 
