@@ -136,13 +136,15 @@ class HashedPolicy(Policy):
         self.register_buffer("salt", torch.tensor(salt))
 
     def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
-        found = np.zeros(inputs.legal.shape)
+        options = self.kind.columns.options
+        legal = inputs.legal if inputs.legal.shape[1] else np.ones((len(inputs), options), bool)
+        found = np.zeros(legal.shape)
         for i in range(len(inputs)):
             known = [int(self.salt), int(inputs.agent_index[i]), *inputs.obs[i].astype(int), *carry[i].astype(int)]
-            weights = np.random.default_rng(known).exponential(size=ACTIONS)
-            weights = np.where(weights > 0.4, weights, 0.0) * inputs.legal[i]
+            weights = np.random.default_rng(known).exponential(size=options)
+            weights = np.where(weights > 0.4, weights, 0.0) * legal[i]
             if not weights.any():
-                weights = inputs.legal[i].astype(float)
+                weights = legal[i].astype(float)
             found[i] = weights / weights.sum()
         return found
 
@@ -155,7 +157,7 @@ class HashedPolicy(Policy):
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
         chances = self.probabilities(inputs, carry)
-        actions = np.array([rng.choice(ACTIONS, p=row) for row in chances])
+        actions = np.array([rng.choice(len(row), p=row) for row in chances])
         return Decision(actions, np.zeros(len(actions), np.float32), self.carried(inputs, carry, actions))
 
 

@@ -21,6 +21,7 @@ from marl.gametheory.merged.kernel import Table, expected_values, fold
 from marl.gametheory.merged.memory import Remembered, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
+from marl.gametheory.merged.unroll import without_repeats
 from marl.gametheory.merged.views import tables_of
 from marl.gametheory.merged.walk import BUDGET, Walk
 from marl.gametheory.tree.tree import Reals
@@ -109,7 +110,7 @@ class MergedGame:
 
 
 def _blocks(game: Remembered, player: int) -> Blocks:
-    return Blocks(fold(game.positions, game.tables, player))
+    return Blocks(without_repeats(fold(game.positions, game.tables, player)))
 
 
 def merge_game(

@@ -30,6 +30,7 @@ class Kernel:
     """``n`` positions where the player is asked, sorted by its ``V`` views; ``E`` moves between them."""
 
     legal: Bools  # [V, actions]
+    shown: Ints  # [V] the player's view in the game: several times where it comes up again later (unroll.py)
     first: Ints  # [V + 1] where the positions of each view begin
     own: Ints  # [n] numbers of the positions in the game
     view: Ints  # [n]
@@ -52,6 +53,7 @@ def fold(positions: Positions, tables: Sequence[Table], player: int) -> Kernel:
     source, action, target, chance = game.moves(reach)
     return Kernel(
         legal=positions.views[player].legal,
+        shown=np.arange(len(positions.views[player])),
         first=np.searchsorted(game.view, np.arange(len(positions.views[player]) + 1)),
         own=game.own, view=game.view, source=source, action=action, target=target, chance=chance,
         reward=game.rewards(paid_later),

@@ -66,7 +66,7 @@ def _follow(
         legal = np.flatnonzero(blocks.kernel.legal[view])
         action = legal[chosen[view]]
         choice = 1 + (len(reached.view) + np.arange(len(rows))) * blocks.actions + action
-        reached.view += [view] * len(rows)
+        reached.view += [int(blocks.kernel.shown[view])] * len(rows)
         reached.action += action.tolist()
         reached.after += after[view].tolist()
         then = rows @ blocks.matrix(view)
@@ -97,6 +97,8 @@ def _table(positions: Positions, player: int, reached: Reached) -> TabularPolicy
             "the same."
         )
     obs = np.asarray(views.obs[view], kind.obs_dtype)
-    legal = views.legal[view] if kind.masked and after.size else views.legal[:0]
+    # One observation may come with several masks, which are several views then.
+    several = len(np.unique(obs.reshape(len(obs), -1), axis=0)) < len(obs) if len(obs) else False
+    legal = views.legal[view] if kind.masked and several else views.legal[:0]
     seat = np.full(len(view), player - kind.first_seat)
     return TabularPolicy(kind, obs, np.eye(options)[action], seat, after, legal)
