@@ -18,10 +18,10 @@ from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
 from marl.gametheory.merged.cost import Cost, cost_of
 from marl.gametheory.merged.kernel import Table, expected_values, fold
+from marl.gametheory.merged.layers import Layers
 from marl.gametheory.merged.memory import Remembered, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
-from marl.gametheory.merged.unroll import without_repeats
 from marl.gametheory.merged.views import tables_of
 from marl.gametheory.merged.walk import BUDGET, Walk
 from marl.gametheory.tree.tree import Reals
@@ -96,6 +96,13 @@ class MergedGame:
         """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
             return with_memories(self.positions, play, explore=explore, exploiter=exploiter)
+        expected = [views.legal.shape for views in self.positions.views]
+        for name, table, shape in zip(self.positions.players, play, expected, strict=True):
+            if table.shape != shape:
+                raise ConfigError(
+                    f"game {self.positions.name!r}: a table of shape {table.shape} was given for {name}; expected {shape}: "
+                    "a row for each view, a chance for each action."
+                )
         return Remembered(self.positions, tuple(play))
 
     def _cost(self, game: Remembered, player: int, budget: int) -> Cost:
@@ -110,7 +117,7 @@ class MergedGame:
 
 
 def _blocks(game: Remembered, player: int) -> Blocks:
-    return Blocks(without_repeats(fold(game.positions, game.tables, player)))
+    return Blocks(Layers(fold(game.positions, game.tables, player)))
 
 
 def merge_game(
