@@ -24,6 +24,7 @@ GAMES = [
     "leduc_poker",
     "liars_dice",
     "goofspiel",
+    "tiny_hanabi",
     "congestion",
     "graphical_game",
     "traffic",

@@ -22,6 +22,7 @@ from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.networks.congestion import CongestionGames
 from marl.envs.games.networks.graphical import GraphicalGames
@@ -50,6 +51,8 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "leduc_poker": lambda: LeducGames(NUM_ENVS, {}),
     "liars_dice": lambda: LiarsDiceGames(NUM_ENVS, {"sides": 3}),
     "goofspiel": lambda: GoofspielGames(NUM_ENVS, {"imp_info": True, "players": 3}),
+    "tiny_hanabi": lambda: TinyHanabiGames(NUM_ENVS, {}),
+    "leduc_poker_3": lambda: LeducGames(NUM_ENVS, {"players": 3, "ranks": 4}),
     "congestion": lambda: CongestionGames(NUM_ENVS, {"network": "braess", "repetitions": 5, "observe": "last"}),
     "graphical_game": lambda: GraphicalGames(
         NUM_ENVS,
