@@ -29,6 +29,7 @@ GAMES = [
     "connect_four",
     "nim",
     "battleship",
+    "goofspiel",
     "congestion",
     "graphical_game",
     "traffic",
