@@ -104,7 +104,7 @@ def trained_bounds(
     who: Sequence[ReportParticipant], timesteps: int, workers: int, allow: Collection[str]
 ) -> list[Bound]:
     """From below, by best responses that are trained against each whole checkpoint."""
-    config = ExploitabilityConfig(method="best_response", best_response_timesteps=timesteps)
+    config = ExploitabilityConfig(method="trained", best_response_timesteps=timesteps)
     found = []
     for one in who:
         if one.whole:
