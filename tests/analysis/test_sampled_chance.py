@@ -173,5 +173,5 @@ def test_an_env_that_never_repeats_is_measured_by_best_responses_which_is_said()
         assert place.examiner.choice.why in trainer.notes[0]
         with pytest.raises(ConfigError, match="different starts"):
             Examiner(trainer.setup, ExploitabilityConfig(method="exact"))
-    with pytest.raises(ValueError, match="chance_samples: 5 needs method: .*, but method is trained"):
+    with pytest.raises(ValueError, match=r"chance_samples: 5 needs method: .*, but method is trained"):
         ExploitabilityConfig(method="best_response", chance_samples=5)

@@ -110,7 +110,9 @@ def test_a_cost_above_the_limit_is_refused_and_told() -> None:
     cost = game.cost(policies)
     assert (cost.positions, cost.information_sets) == (game.positions.num_open, 936)
     assert cost == game.cost(policies, 0) + game.cost(policies, 1)
-    with pytest.raises(ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"):
+    with pytest.raises(
+        ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"
+    ):
         game.measure(policies, limit=1e-9)
     assert game.measure(policies, limit=60.0).nash_conv == pytest.approx(4.747222222, abs=1e-9)
 
@@ -120,7 +122,7 @@ def test_a_network_is_asked_once_for_each_view() -> None:
     asked: list[int] = []
     network = build_policy(PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8]), None, seed=3), tree.kinds[0])
     network.register_forward_hook(lambda *_: asked.append(1))
-    policies = {name: network for name in tree.players}
+    policies = dict.fromkeys(tree.players, network)
     values, best = by_tree(tree, policies)
     measured = game.measure(policies)
     assert measured.values == pytest.approx(values, abs=1e-6)  # networks answer in float32
@@ -141,9 +143,11 @@ def test_policies_that_cannot_be_read_at_views_are_refused() -> None:
     with pytest.raises(SpaceMismatchError, match="its policy was made for"):
         game.measure({"player_0": forgetful, "player_1": RandomPolicy(other)})
     empty = [np.zeros(views.legal.shape) for views in game.positions.views]
+
     class Silent(RandomPolicy):
         def probabilities(self, inputs: Any, carry: Any) -> Any:
             return np.zeros((len(inputs), 2))
+
     with pytest.raises(PolicyError, match="gives no legal action a chance at 6 of its 6 views"):
         game.measure({"player_0": forgetful, "player_1": Silent(kind)})
     assert empty

@@ -62,18 +62,22 @@ def project(
 def _play(
     env: BatchedEnv, frame: StepOutput, seated: Sequence[Player], notes: Sequence[_Notes], rng: np.random.Generator
 ) -> None:
-    """One episode per lane; what those do that have ended is not noted."""
+    """One episode per lane; lanes whose episode has ended play another one, which is not noted."""
     running = np.ones(env.num_envs, bool)
     carries = [np.zeros((env.num_envs, player.policy.carry_size), np.float32) for player in seated]
     while running.any():
         actions = [np.zeros((env.num_envs, kind.size, *kind.action_shape), kind.action_dtype) for kind in env.kinds]
         for seat, player in enumerate(seated):
             number, kind = _kind_of(env.kinds, seat)
-            lanes = np.flatnonzero(frame.present[:, seat] & running)
+            lanes = np.flatnonzero(frame.present[:, seat])
             place = seat - kind.first_seat
-            inputs = Inputs(frame.obs[number][lanes, place], frame.legal[number][lanes, place], np.full(len(lanes), place))
+            inputs = Inputs(
+                frame.obs[number][lanes, place], frame.legal[number][lanes, place], np.full(len(lanes), place)
+            )
             if lanes.size:
-                actions[number][lanes, place] = _decide(player, inputs, carries[seat], lanes, notes[seat], rng)
+                decided, thought = _decide(player, inputs, carries[seat], lanes, rng)
+                actions[number][lanes, place] = decided
+                notes[seat].add(inputs, thought, running[lanes])
         frame = env.step(actions)
         _pay(seated, carries, frame)
         over = np.flatnonzero(frame.over)
@@ -83,18 +87,17 @@ def _play(
 
 
 def _decide(
-    player: Player, inputs: Inputs, carry: Floats, lanes: Ints, notes: _Notes, rng: np.random.Generator
-) -> Array:
-    """The actions of one seat in some lanes; its memory goes on."""
+    player: Player, inputs: Inputs, carry: Floats, lanes: Ints, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """The actions of one seat in some lanes, and how likely it thought each of them; its memory goes on."""
     before = carry[lanes]
-    thought = player.policy.insight(inputs, before, explore=player.explore).probabilities
+    thought: Array | None = player.policy.insight(inputs, before, explore=player.explore).probabilities
     decided = player.policy.act(inputs, before, rng, explore=player.explore)
     if player.policy.carry_size:
         carry[lanes] = decided.carry
     if thought is None or not player.explore:  # what it did tells as much, with more noise
-        thought = np.eye(notes.options)[decided.actions]
-    notes.add(inputs, thought)
-    return decided.actions
+        thought = np.eye(player.policy.kind.columns.options)[decided.actions]
+    return decided.actions, thought
 
 
 def _pay(seated: Sequence[Player], carries: Sequence[Floats], frame: StepOutput) -> None:
@@ -119,12 +122,13 @@ class _Notes:
         self.visits = np.zeros(len(views.obs), np.int64)
         self.number = {key: number for number, key in enumerate(_keys(views.obs, views.legal))}
 
-    def add(self, inputs: Inputs, chances: Array) -> None:
+    def add(self, inputs: Inputs, chances: Array, counts: Bools) -> None:
+        """Those of these decisions that count."""
         legal = inputs.legal
         if not legal.shape[1]:
             legal = np.ones((len(inputs), self.options), bool)
         found = np.array([self.number.get(key, -1) for key in _keys(inputs.obs, legal)], np.int64)
-        known = found >= 0  # where chance was sampled, play may meet what the sample did not hold
+        known = counts & (found >= 0)  # where chance was sampled, play may meet what the sample did not hold
         np.add.at(self.total, found[known], np.asarray(chances, np.float64)[known])
         np.add.at(self.visits, found[known], 1)
 

@@ -16,7 +16,12 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array, Bools, Ints
 from marl.errors import ConfigError
+from marl.gametheory.merged.blocks import Blocks
+from marl.gametheory.merged.cost import Cost
+from marl.gametheory.merged.game import MergedGame
+from marl.gametheory.merged.kernel import Table, fold
 from marl.gametheory.merged.positions import Positions, Views
+from marl.gametheory.merged.walk import Walk
 
 MOST_ACTIONS = 4_096  # joint actions of a team
 
@@ -32,6 +37,19 @@ class TeamGame:
     def team(self) -> int:
         return len(self.others)
 
+    def tables(self, tables: Sequence[Table]) -> list[Table]:
+        """How the others play, from tables of all players of the game before; the team's own is not looked at."""
+        nothing = np.zeros(self.positions.views[self.team].legal.shape)
+        return [*(tables[player] for player in self.others), nothing]
+
+    def best_value(self, tables: Sequence[Table]) -> float:
+        """The most that the team can earn together against the others, who play by tables of the game before."""
+        return Walk(Blocks(fold(self.positions, self.tables(tables), self.team))).best_value()
+
+    def cost(self, tables: Sequence[Table]) -> Cost:
+        """What that costs."""
+        return MergedGame(self.positions).cost(self.tables(tables), self.team)
+
 
 def with_team(positions: Positions, members: Sequence[int], name: str = "team") -> TeamGame:
     """Let these players be one that sees and decides everything that they do; it is paid what they are paid together."""
@@ -41,8 +59,8 @@ def with_team(positions: Positions, members: Sequence[int], name: str = "team") 
     actions = int(np.prod(options))
     if actions > MOST_ACTIONS:
         raise ConfigError(
-            f"game {positions.name!r}: the team {name!r} has {actions:,} joint actions, more than the {MOST_ACTIONS:,} that are "
-            "looked at."
+            f"game {positions.name!r}: the team {name!r} has {actions:,} joint actions, more than the {MOST_ACTIONS:,} that "
+            "are looked at."
         )
     asked = positions.asked[:, mine].any(axis=1)
     shown, number = np.unique(positions.view[asked][:, mine], axis=0, return_inverse=True)
@@ -57,7 +75,9 @@ def with_team(positions: Positions, members: Sequence[int], name: str = "team") 
             asked=np.column_stack([positions.asked[:, others], asked]),
             view=np.column_stack([positions.view[:, others], view]),
             views=(*(positions.views[player] for player in others), views),
-            actions=np.column_stack([positions.actions[:, others], _joint_actions(positions.actions[:, mine], options)]),
+            actions=np.column_stack(
+                [positions.actions[:, others], _joint_actions(positions.actions[:, mine], options)]
+            ),
             rewards=np.column_stack([positions.rewards[:, others], positions.rewards[:, mine].sum(axis=1)]),
         ),
         tuple(others),

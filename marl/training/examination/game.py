@@ -90,7 +90,8 @@ class ExaminedGame:
             members[name] = Member(name, self.setup.policies[name], asked.policies[name].get_weights())
         seeds = self.match_seeds(asked.number, episodes)
         jobs = [Job(tuple(usual.items()), seeds)]
-        for player, reply in replies.items():
+        for player in self.players:
+            reply = replies[player]
             members[reply.name] = reply
             seating = dict(usual)
             for seat in self.seats:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from marl.errors import ChanceError, ConfigError, UserError
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examination.game import ExaminedGame
+from marl.training.examination.merged import ByPositions, EndlessMemoryError
 from marl.training.examination.method import Method
+from marl.training.examination.projected import ByProjection
 from marl.training.examination.trained import ByTraining
 from marl.training.examination.tree import ByTree
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (ByTree, ByTraining)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (ByTree, ByPositions, ByProjection, ByTraining)}
 """By the names of ``exploitability.method``."""
-BEST_FIRST = ("tree", "trained")
-"""What ``method: auto`` tries, the most exact first; the last one works in every game."""
+EXACT_ONES = ("tree", "merged")
+"""What ``method: auto`` tries first; ``trained`` works in every game."""
 INSTEAD = {
-    "tree": "Use trained, which gives a lower bound.",
+    "tree": "Use merged where positions can be compared, or trained, which gives a lower bound.",
+    "merged": "Use projected or trained, which give lower bounds.",
+    "projected": "Use trained, which gives a lower bound as well.",
 }
 
 
@@ -47,13 +52,23 @@ def choose(game: ExaminedGame, config: ExploitabilityConfig) -> Choice:
 
 
 def _best(game: ExaminedGame, config: ExploitabilityConfig) -> Choice:
-    refused: list[str] = []
-    *exact, last = BEST_FIRST
-    for name in exact:
+    """The first exact method that this game allows, else trained best responses, with perfect replies to projections where
+    memories alone are in the way of exactness."""
+    refused: list[UserError] = []
+    for name in EXACT_ONES:
         try:
-            return Choice((METHODS[name](game, config),), " ".join(refused))
+            return Choice((METHODS[name](game, config),), _told(refused))
         except ChanceError:  # a mistake to mend, whatever the method: the env says something wrong about itself
             raise
         except UserError as error:
-            refused.append(str(error))
-    return Choice((METHODS[last](game, config),), " ".join(refused))
+            refused.append(error)
+    bounds: list[Method] = []
+    if isinstance(refused[-1], EndlessMemoryError):
+        with suppress(ConfigError):  # the game is too large for this too
+            bounds.append(ByProjection(game, config))
+    bounds.append(ByTraining(game, config))
+    return Choice(tuple(bounds), _told(refused))
+
+
+def _told(refused: list[UserError]) -> str:
+    return " ".join(map(str, refused))
