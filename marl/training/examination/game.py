@@ -16,6 +16,7 @@ from marl.policies.policy import Policy
 from marl.populations.matches import Job, Players, play_all
 from marl.populations.members import Member
 from marl.rollout.pool import WorkerPool
+from marl.scenario.config import Scenario
 from marl.scenario.population import players_of
 from marl.scenario.resolve import Setup
 from marl.training.examination.figures import LOWER, Exploitability
@@ -68,14 +69,6 @@ class ExaminedGame:
         """Who plays each seat."""
         return {seat: policies[self.seating[seat]] for seat in self.seats}
 
-    def check_is_bare(self) -> None:
-        """Whether what is played is the game that is found by walking through the env alone."""
-        scenario = self.setup.scenario
-        if scenario.wrappers or scenario.multiagent.joint:
-            raise ConfigError("the tree of a wrapped env is not built.")
-        if scenario.horizon is not None:
-            raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
-
     # -- what replies earn, by playing -------------------------------------------------------------------------------
 
     def match_seeds(self, number: int, episodes: int) -> tuple[int, ...]:
@@ -108,6 +101,14 @@ class ExaminedGame:
         # Of the sum, not the sum of errors: gains of one seed share its episode without best responses.
         error = float(total.std(ddof=1) / len(total) ** 0.5)
         return Exploitability(sum(parts.values()), error, parts, errors, LOWER)
+
+
+def check_is_bare(scenario: Scenario) -> None:
+    """Whether what is played is the game that is found by walking through the env alone."""
+    if scenario.wrappers or scenario.multiagent.joint:
+        raise ConfigError("the tree of a wrapped env is not built.")
+    if scenario.horizon is not None:
+        raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
 
 
 def pattern_of_seat(agent: AgentID) -> AgentID:

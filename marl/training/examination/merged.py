@@ -44,7 +44,7 @@ class ByPositions(Method):
         check_groups(game, policies)
         if config.method == "auto":
             check_memories(policies)
-        self.merged = MergedGame(positions_for(game, config))
+        self.merged = MergedGame(positions_for(game.setup.scenario, config))
         self.merged.cost(policies, 0)  # what cannot be read as tables shows now, not after the first iterations
         self.teams = self._team_games()
         self.effort = self._effort()

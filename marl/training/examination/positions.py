@@ -18,18 +18,18 @@ from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.gametheory.merged.positions import Positions, positions_of
 from marl.populations.exploit_config import ExploitabilityConfig
-from marl.training.examination.game import ExaminedGame
+from marl.scenario.config import Scenario
+from marl.training.examination.game import check_is_bare
 
 NATIVE_POSITIONS, OTHER_POSITIONS = 2_000_000, 5_000  # looked through without being asked
 MOST_BYTES = 400_000_000  # of all states together
 MOST_JOINT_ACTIONS = 1_000  # at the start, of all players together
 
 
-def positions_for(game: ExaminedGame, config: ExploitabilityConfig) -> Positions:
+def positions_for(scenario: Scenario, config: ExploitabilityConfig) -> Positions:
     """All positions of the game that the run plays."""
-    game.check_is_bare()
-    scenario = game.setup.scenario
-    env = make_env(game, 1)
+    check_is_bare(scenario)
+    env = make_env(scenario, 1)
     try:
         _check_choices(env.kinds)
         most = config.max_positions or NATIVE_POSITIONS
@@ -40,8 +40,7 @@ def positions_for(game: ExaminedGame, config: ExploitabilityConfig) -> Positions
     return positions_of(scenario.env, scenario.env_config, chance_samples=config.chance_samples, max_positions=most)
 
 
-def make_env(game: ExaminedGame, num_envs: int) -> BatchedEnv:
-    scenario = game.setup.scenario
+def make_env(scenario: Scenario, num_envs: int) -> BatchedEnv:
     return make_batched_env(scenario.env, num_envs, dict(scenario.env_config or {}), with_state=False)
 
 

@@ -33,7 +33,7 @@ class ByProjection(Method):
         for player, agents in game.players.items():
             if len(agents) > 1 or "*" in agents[0]:
                 raise ConfigError(f"player {player!r} is a group of agents, and replies are tables of single agents.")
-        self.merged = MergedGame(positions_for(game, config))
+        self.merged = MergedGame(positions_for(game.setup.scenario, config))
         even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in self.merged.positions.views]
         cost = self.merged.cost(even)
         self.effort = Effort(
@@ -53,7 +53,9 @@ class ByProjection(Method):
             # As in matches: policies whose strategy is a distribution draw from it, others play their best guess.
             players[seat] = Player(policy, Member(seat, spec).draws_actions)
         seed = game.match_seeds(asked.number, 2)[1]
-        projection = project(positions, partial(make_env, game), players, self.config.projection_episodes, seed)
+        projection = project(
+            positions, partial(make_env, game.setup.scenario), players, self.config.projection_episodes, seed
+        )
         replies = {}
         for number, name in enumerate(game.seats):
             reply = self.merged.best_response(projection.tables, number)[1]

@@ -11,7 +11,7 @@ from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.size import walks_in
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examination.figures import EXACT, SAMPLED, Effort, Exploitability
-from marl.training.examination.game import Asked, ExaminedGame
+from marl.training.examination.game import Asked, ExaminedGame, check_is_bare
 from marl.training.examination.method import Method
 
 NODES_PER_SECOND = 2_000_000  # of a tree that stands: mostly the policies' forward passes
@@ -31,7 +31,7 @@ class ByTree(Method):
                 raise ConfigError(
                     f"player {player!r} is a group of agents, and the players of a tree are single agents."
                 )
-        game.check_is_bare()
+        check_is_bare(scenario)
         if config.method == "auto":
             self._check_size(config.max_nodes)
         self.tree = build_tree(
