@@ -62,7 +62,8 @@ ATTENTION = {
     "attention_init_gru_gate_bias": 1.0, "attention_use_n_prev_actions": 1, "attention_use_n_prev_rewards": 1,
 }  # fmt: skip
 STAGES = [{"env_config": {"a": 1}}]
-WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_response"
+WITH_TREE, WITH_RESPONSES = "method: auto or tree", "method: auto or trained"
+WITH_POSITIONS = "method: auto, merged or projected"
 SOLVED = "kind: prioritised, league or psro"
 
 MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
@@ -212,13 +213,20 @@ NEEDS: list[Row] = [
     Row("PopulationConfig", "win_share", 0.5, "kind: league", {"kind": "prioritised"}, {"kind": "league"}),
     Row("PopulationConfig", "exploiter_rounds", 2, "kind: league", {"kind": "psro"}, {"kind": "league"}),
     *(
-        Row("ExploitabilityConfig", key, value, WITH_TREE, {"method": "best_response"}, {"method": "exact"})
-        for key, value in (("max_nodes", 5), ("chance_samples", 5))
-    ),
-    *(
         Row("ExploitabilityConfig", f"best_response_{key}", value, WITH_RESPONSES, {"method": "exact"}, {})
-        for key, value in (("algo", "dqn"), ("timesteps", 50), ("episodes", 5), ("workers", 1))
+        for key, value in (("algo", "dqn"), ("timesteps", 50), ("workers", 1))
     ),
+    Row("ExploitabilityConfig", "max_nodes", 5, WITH_TREE, {"method": "best_response"}, {"method": "exact"}),
+    Row("ExploitabilityConfig", "max_positions", 5, WITH_POSITIONS, {"method": "tree"}, {"method": "merged"}),
+    Row("ExploitabilityConfig", "max_seconds", 5.0, "method: auto or merged", {"method": "tree"}, {"method": "merged"}),
+    Row("ExploitabilityConfig", "chance_samples", 5, "method: auto, tree, merged or projected", {"method": "trained"},
+        {"method": "tree"}),
+    Row("ExploitabilityConfig", "projection_episodes", 5, "method: auto or projected", {"method": "tree"},
+        {"method": "projected"}),
+    Row("ExploitabilityConfig", "best_response_episodes", 5, "method: auto, trained or projected", {"method": "tree"},
+        {"method": "projected"}),
+    Row("ExploitabilityConfig", "best_response_workers", 1, "process: run", {"process": "own"}, {"process": "run"}),
+    Row("ExploitabilityConfig", "share", 0.5, "process: own", {"process": "run"}, {"process": "own"}),
     *(
         Row("TuneConfig", key, value, "scheduler: asha", {}, {"scheduler": "asha"})
         for key, value in (("grace_period", 5.0), ("reduction_factor", 2.0))
