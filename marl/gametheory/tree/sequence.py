@@ -202,6 +202,7 @@ class SequenceForm:
         which = which.reshape(-1)
         paid = [np.bincount(which, reach[end] * column, len(self.sequences)) for column in tree.payoffs[end].T]
         self.payoffs = np.stack(paid)  # [P, K] payoffs times chance
+        self.chances = np.bincount(which, reach[end], len(self.sequences))  # [K]
 
     def _at_nodes(self) -> tuple[Ints, Reals]:
         """Every player's sequence ``[N, P]`` and the probability of all chance moves ``[N]`` on the way to each node."""
@@ -231,11 +232,18 @@ class SequenceForm:
     @cached_property
     def matrices(self) -> tuple[Any, Any]:
         """Two players: ``A_0`` ``[S_0, S_1]`` and ``A_1`` ``[S_1, S_0]``, sparse by rows."""
-        rows, columns = self.sequences.T
-        shape = (self.players[0].num_sequences, self.players[1].num_sequences)
-        first = sparse.csr_array((self.payoffs[0], (rows, columns)), shape=shape)
-        second = sparse.csr_array((self.payoffs[1], (columns, rows)), shape=shape[::-1])
-        return _short(first), _short(second)
+        return self._matrix(0, self.payoffs[0]), self._matrix(1, self.payoffs[1])
+
+    @cached_property
+    def chance_matrices(self) -> tuple[Any, Any]:
+        """The same of the chance to end there."""
+        return self._matrix(0, self.chances), self._matrix(1, self.chances)
+
+    def _matrix(self, player: int, numbers: Reals) -> Any:
+        rows, columns = self.sequences[:, player], self.sequences[:, 1 - player]
+        shape = (self.players[player].num_sequences, self.players[1 - player].num_sequences)
+        matrix = sparse.csr_array((numbers, (rows, columns)), shape=shape)
+        return sparse.csr_array((matrix.data, short(matrix.indices), short(matrix.indptr)), shape=shape)
 
     def plans(self, strategy: Behaviour) -> list[Reals]:
         return [form.plan(strategy[form.choices]) for form in self.players]
@@ -249,32 +257,31 @@ class SequenceForm:
 
         A new array, or ``out``.
         """
-        earned = np.empty(self.players[player].num_sequences) if out is None else out
         if len(self.players) == 2:
-            matrix = self.matrices[player]
-            earned.fill(0.0)
-            add([product(matrix.indptr, matrix.indices, matrix.data, plans[1 - player], earned)])
-            return earned
-        weights = self.payoffs[player]
+            return _applied(self.matrices[player], plans[1 - player], out)
+        return self._collected(player, self.payoffs[player], plans, out)
+
+    def reached(self, player: int, plans: Sequence[Reals]) -> Reals:
+        """How likely chance and the others lead to terminal nodes of each sequence of the player."""
+        if len(self.players) == 2:
+            return _applied(self.chance_matrices[player], plans[1 - player])
+        return self._collected(player, self.chances, plans)
+
+    def _collected(self, player: int, numbers: Reals, plans: Sequence[Reals], out: Reals | None = None) -> Reals:
+        """Sums of ``numbers`` ``[K]`` times the plans of the others, for each sequence of the player."""
+        weights = numbers
         for other, plan in enumerate(plans):
             if other != player:
                 weights = weights * plan[self.sequences[:, other]]
-        earned[:] = self._collected(player, weights)
-        return earned
-
-    def _collected(self, player: int, weights: Reals) -> Reals:
-        """Sums over terminal nodes for each sequence of the player."""
-        return np.asarray(
-            np.bincount(self.sequences[:, player], weights, self.players[player].num_sequences), np.float64
-        )
+        found = np.bincount(self.sequences[:, player], weights, self.players[player].num_sequences)
+        if out is None:
+            return np.asarray(found, np.float64)
+        out[:] = found
+        return out
 
     def leads(self, player: int, plans: Sequence[Reals]) -> Reals:
         """How much the plans of the others lead to terminal nodes of each sequence of the player: 0 where never."""
-        weights = np.ones(len(self.sequences))
-        for other, plan in enumerate(plans):
-            if other != player:
-                weights = weights * plan[self.sequences[:, other]]
-        return self._collected(player, weights)
+        return self._collected(player, np.ones(len(self.sequences)), plans)
 
     def values(self, plans: Sequence[Reals]) -> Reals:
         """What each player earns ``[P]``."""
@@ -284,6 +291,9 @@ class SequenceForm:
         return np.asarray(self.payoffs @ weights)
 
 
-def _short(matrix: Any) -> Any:
-    parts = (matrix.data, short(matrix.indices), short(matrix.indptr))
-    return sparse.csr_array(parts, shape=matrix.shape)
+def _applied(matrix: Any, plan: Reals, out: Reals | None = None) -> Reals:
+    """``matrix @ plan``, a new array or ``out``."""
+    found = np.empty(matrix.shape[0]) if out is None else out
+    found.fill(0.0)
+    add([product(matrix.indptr, matrix.indices, matrix.data, plan, found)])
+    return found
