@@ -149,12 +149,15 @@ class PositionGrowth:
     def _key(self, states: States, sight: Sight) -> Bytes:
         """What makes positions of a level different."""
         asked = sight.present & ~sight.over[:, None]
-        parts: list[Array] = [self.keys(states), sight.over, asked]
+        parts: list[Array] = [self.keys(states), ~sight.over, asked]
         for kind, obs, legal in zip(self.kinds, sight.obs, sight.legal, strict=True):
             mine = asked[:, kind.seats]
             parts.append(np.where(mine[:, :, None], obs, np.zeros((), obs.dtype)))
             parts.append(legal & mine[:, :, None])
-        return as_bytes(parts)
+        rows = as_bytes(parts)
+        # Nothing follows from a position where the game is over, and edges say what was paid: one per level will do.
+        rows[sight.over] = 0
+        return rows
 
     def _level(self, key: Bytes, sight: Sight) -> Level:
         self.size += len(key)

@@ -61,6 +61,11 @@ class Positions:
         return len(self.level)
 
     @property
+    def num_open(self) -> int:
+        """Positions where the game goes on; those where it is over are one per level."""
+        return int((~self.over).sum())
+
+    @property
     def num_players(self) -> int:
         return len(self.players)
 
