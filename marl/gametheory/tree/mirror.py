@@ -1,7 +1,7 @@
 """Magnetic mirror descent (Sokota et al., 2023) and the Nash policy gradient's moving reference, exactly, on a tree.
 
-All players step at once. At every information set, with the present strategy ``s``, a magnet ``m`` and the value ``q[c]`` of each
-choice (what it earns from there on, given that the set is reached, in units of the player's largest payoff):
+All players step at once. At every information set, with the present strategy ``s``, a magnet ``m`` and the value ``q[c]`` of
+each choice (what it earns from there on, given that the set is reached, in units of the player's largest payoff):
 
     s'[c]  ~  (s[c] * m[c]^(eta alpha) * exp(eta q[c]))^(1 / (1 + eta alpha))
 
@@ -88,7 +88,10 @@ class Mirrored:
         self.plan, self.sums = form.plan(self.strategy), np.zeros(form.num_sequences)
 
     def values(self, payoffs: Reals, reached: Reals) -> Reals:
-        """``q`` ``[choices]`` from counterfactual payoffs and reach at terminal nodes, which are used up; 0 where never reached."""
+        """``q`` ``[choices]`` from counterfactual payoffs and reach at terminal nodes, which are used up.
+
+        0 where the others never lead.
+        """
         for numbers in (payoffs, reached):
             add(self.form.fold_products(numbers, self.strategy))
         # A choice's own reach is left out of both, so what stands behind it is reached as likely as its set is.

@@ -202,7 +202,7 @@ class SequenceForm:
         which = which.reshape(-1)
         paid = [np.bincount(which, reach[end] * column, len(self.sequences)) for column in tree.payoffs[end].T]
         self.payoffs = np.stack(paid)  # [P, K] payoffs times chance
-        self.chances = np.bincount(which, reach[end], len(self.sequences))  # [K]
+        self.chances: Reals = np.bincount(which, reach[end], len(self.sequences)).astype(np.float64)  # [K]
 
     def _at_nodes(self) -> tuple[Ints, Reals]:
         """Every player's sequence ``[N, P]`` and the probability of all chance moves ``[N]`` on the way to each node."""
