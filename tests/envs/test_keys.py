@@ -23,6 +23,8 @@ GAMES = [
     "kuhn_poker",
     "leduc_poker",
     "liars_dice",
+    "phantom_ttt",
+    "dark_hex",
     "congestion",
     "graphical_game",
     "traffic",

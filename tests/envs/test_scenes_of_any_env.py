@@ -34,6 +34,8 @@ GAMES: dict[str, dict[str, Any]] = {
     "kuhn_poker": {"players": 3},
     "leduc_poker": {},
     "liars_dice": {"dice": 2},
+    "phantom_ttt": {},
+    "dark_hex": {"rows": 2, "version": "abrupt"},
     "traffic": {},
     "windy_maze": {},
     "repeat_after_delay": {"length": 2, "agents": 2},

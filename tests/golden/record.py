@@ -18,6 +18,8 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array
 from marl.envs.batched import BatchedEnv, StepOutput
+from marl.envs.games.boards.dark_hex import DarkHex
+from marl.envs.games.boards.phantom_ttt import PhantomTicTacToe
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
@@ -48,6 +50,8 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "kuhn_poker": lambda: KuhnGames(NUM_ENVS, {}),
     "leduc_poker": lambda: LeducGames(NUM_ENVS, {}),
     "liars_dice": lambda: LiarsDiceGames(NUM_ENVS, {"sides": 3}),
+    "phantom_ttt": lambda: PhantomTicTacToe(NUM_ENVS, {}),
+    "dark_hex": lambda: DarkHex(NUM_ENVS, {"rows": 2, "version": "abrupt"}),
     "congestion": lambda: CongestionGames(NUM_ENVS, {"network": "braess", "repetitions": 5, "observe": "last"}),
     "graphical_game": lambda: GraphicalGames(
         NUM_ENVS,
