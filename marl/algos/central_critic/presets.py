@@ -69,7 +69,7 @@ PRESETS = (
     Preset(
         "nashpg",
         FAMILY,
-        {"objective": "ppo", "num_sgd_iter": 4, "magnet_coeff": 0.2, "magnet_tau": 1.0, "magnet_every": 50},
+        {"objective": "ppo", "num_sgd_iter": 4, "magnet_coeff": 0.2, "magnet_tau": 1.0, "magnet_every": 10},
         "PPO drawn to a copy of itself that stands still and is renewed now and then, so that self-play settles.",
         ("objective",),
     ),
