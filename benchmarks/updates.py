@@ -40,7 +40,7 @@ ENVS = {
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
 }
 BARE = {
-    **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "marwil", "bc"), ActorCritic),
+    **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic),
     **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,

@@ -158,6 +158,8 @@ info.learner.POLICY.learner_stats.kl | nats | How far the updates moved the poli
     the data (Kullback-Leibler divergence).
 info.learner.POLICY.learner_stats.cur_kl_coeff | weight | The weight of that distance in the loss now; it adapts to
     kl_target.
+info.learner.POLICY.learner_stats.backward_kl | nats | How far the policy has moved from the one before the training
+    batch, as backward_kl_coeff weighs it: KL(new || old).
 info.learner.POLICY.learner_stats.magnet_kl | nats | How far the policy is from its magnet, the slow copy that pulls
     it back.
 info.learner.POLICY.learner_stats.td_loss | squared reward | Mean squared temporal difference: how far the values are

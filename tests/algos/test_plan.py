@@ -107,6 +107,8 @@ NEEDS: list[tuple[str, dict[str, Any], str]] = [
     ("es", {}, "-----"),
     ("marwil", {}, "---wr"),
     ("nfsp", {}, "-----"),
+    ("rnad", {}, "-e---"),
+    ("rnad", {"critic_sees": "state"}, "-es--"),
 ]
 
 

@@ -110,6 +110,9 @@ NEEDS: list[Row] = [
         ("vtrace_rho_bar", 2.0, "objective: vtrace", {}, IMPALA),
         ("vtrace_c_bar", 2.0, "objective: vtrace", {}, IMPALA),
         ("magnet_tau", 0.5, "magnet_coeff above 0", {}, {"magnet_coeff": 0.1}),
+        ("magnet_every", 5, "magnet_coeff above 0", {}, {"magnet_coeff": 0.1}),
+        ("backward_kl_coeff", 0.1, "objective: ppo", A2C, {}),
+        ("backward_kl_coeff_schedule", SCHEDULE, "objective: ppo", A2C, {}),
     ),
     *algo(
         "MaddpgConfig", "ddpg",
