@@ -161,7 +161,7 @@ def _(env: BettingGames, obs: Array) -> str:
 
 @hand_of.register
 def _(env: LiarsDiceGames, obs: Array) -> str:
-    shares = obs[2 : 2 + env.sides]
+    shares = obs[env.players : env.players + env.sides]
     counts = np.rint(shares * env.config.dice)
     return _faces(counts.astype(np.int64))
 
@@ -185,10 +185,8 @@ def _(env: BettingGames, deal: int) -> str:
 
 @deal_of.register
 def _(env: LiarsDiceGames, deal: int) -> str:
-    first, second = divmod(deal, len(env.hands))
-    own = _faces(env.hands[first])
-    other = _faces(env.hands[second])
-    return f"{own} | {other}"
+    held = np.unravel_index(deal, (len(env.hands),) * env.players)
+    return " | ".join(_faces(env.hands[hand]) for hand in held)
 
 
 def _faces(counts: Ints) -> str:
@@ -200,10 +198,6 @@ def _faces(counts: Ints) -> str:
 
 def _card_names(env: BettingGames) -> list[str]:
     """Ranks; with suits where the pack has them."""
-    if not isinstance(env, LeducGames):
-        return list(RANKS[-env.rules.num_cards :])
-    names: list[str] = []
-    for rank in RANKS[-env.config.ranks :]:
-        for suit in SUITS:
-            names.append(f"{rank}{suit}")
-    return names
+    if isinstance(env, LeducGames):
+        return env.card_names(SUITS)
+    return list(RANKS[-env.rules.num_cards :])
