@@ -37,9 +37,6 @@ class DeepCfrConfig(LearnerConfig):
         description="Updates of a policy's network of history values per iteration.",
         json_schema_extra=declare(BY_VALUES),
     )
-    value_lr: PositiveFloat = Field(
-        1e-3, description="Step size of the history values' optimiser.", json_schema_extra=declare(BY_VALUES)
-    )
     average_lr: PositiveFloat = Field(1e-3, description="Step size of the average policy's optimiser.")
     memory_size: PositiveInt = Field(
         1_000_000,
@@ -53,7 +50,7 @@ class DeepCfrConfig(LearnerConfig):
         description="Positions that one traversal may be spread over at a time; a larger game is refused.",
         json_schema_extra=declare(BY_TRAVERSALS),
     )
-    lr: PositiveFloat = Field(1e-3, description="Step size of the regret network's optimiser.")
+    lr: PositiveFloat = Field(1e-3, description="Step size of the optimisers of regrets and of history values.")
     gamma: Annotated[float, Field(ge=0, le=1)] = Field(1.0, description="Discount per env step.")
     train_batch_size: PositiveInt = Field(512, description="Rows per update, of each network.")
 

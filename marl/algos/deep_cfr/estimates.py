@@ -36,7 +36,7 @@ from marl.policies.networks import build_mlp, one_hot, seeded
 class RegretEstimate(Protocol):
     """How the regrets of an iteration become known."""
 
-    def regrets(self, rows: SampleBatch, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
+    def regrets(self, rows: SampleBatch, lr: float, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
         """Regrets ``[N, actions]`` of these decisions, and numbers to report."""
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -50,8 +50,8 @@ class GivenRegrets:
     def __init__(self, kind: AgentType, model: ModelConfig, width: int, config: DeepCfrConfig, seed: int) -> None:
         del kind, model, width, config, seed
 
-    def regrets(self, rows: SampleBatch, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
-        del rng
+    def regrets(self, rows: SampleBatch, lr: float, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
+        del lr, rng
         return rows["target"], {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -68,19 +68,19 @@ class HistoryValues:
         self.config, self.seats = config, kind.size
         self.network = build_mlp(width + kind.size, kind.columns.options, model, seeded(seed, 2))
         self.optimiser = FlatOptimiser(
-            self.network.parameters(), config.optimizer, config.value_lr, f"history values of agents {kind.name!r}"
+            self.network.parameters(), config.optimizer, config.lr, f"history values of agents {kind.name!r}"
         )
 
-    def regrets(self, rows: SampleBatch, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
+    def regrets(self, rows: SampleBatch, lr: float, rng: np.random.Generator) -> tuple[Floats, dict[str, float]]:
         """Learn the values of what is played now, and compare the actions by them."""
-        losses = [self._train(rows, rng) for _ in range(self.config.value_updates)]
+        losses = [self._step(rows, lr, rng) for _ in range(self.config.value_updates)]
         chances = torch.from_numpy(rows["chances"])
         with torch.no_grad():
             values = self.network(self._inputs(rows["history"], rows["agent_index"]))
         regrets = values - (chances * values).sum(1, keepdim=True)
-        return regrets.numpy(), {"value_loss": float(np.mean(losses)), "mean_q": float(values.mean())}
+        return regrets.numpy(), {"vf_loss": float(np.mean(losses)), "mean_q": float(values.mean())}
 
-    def _train(self, rows: SampleBatch, rng: np.random.Generator) -> float:
+    def _step(self, rows: SampleBatch, lr: float, rng: np.random.Generator) -> float:
         """One gradient step of the values towards one decision ahead."""
         drawn = rows.rows(rng.integers(0, len(rows), self.config.train_batch_size))
         with torch.no_grad():
@@ -91,7 +91,7 @@ class HistoryValues:
         loss, slope = value_loss(found, torch.from_numpy(drawn["actions"]), target)
         self.optimiser.zero()
         self.network.pull(tape, slope)
-        self.optimiser.step(self.config.grad_clip, self.config.value_lr)
+        self.optimiser.step(self.config.grad_clip, lr)
         return float(loss)
 
     def _inputs(self, history: Floats, agent_index: Any) -> Tensor:

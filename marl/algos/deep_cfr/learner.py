@@ -73,7 +73,7 @@ class DeepCfrLearner(Learner):
                 policy.kind, spec.models[name], history_width(spec.task), config, int(self.rng.integers(2**31))
             )
             self.optimisers[name] = FlatOptimiser(
-                policy.parameters(), config.optimizer, config.average_lr, f"policy {name!r}"
+                policy.parameters(), config.optimizer, config.average_lr, f"average policy {name!r}"
             )
 
     @classmethod
@@ -112,11 +112,12 @@ class DeepCfrLearner(Learner):
         config, part = self.configs[name], self.parts[name]
         metrics: dict[str, float] = {}
         if len(walked.regrets):
-            found, metrics = part.estimate.regrets(walked.regrets, self.rng)
+            lr = scheduled(config.lr_schedule, config.lr, self.timesteps[name])
+            found, metrics = part.estimate.regrets(walked.regrets, lr, self.rng)
             part.regrets.add(self._remembered(walked.regrets, found), self.rng)
             if config.restart_regrets:
                 part.begin_anew(int(self.rng.integers(2**31)))
-            updates = [self._update_regrets(name) for _ in range(config.regret_updates)]
+            updates = [self._update_regrets(name, lr) for _ in range(config.regret_updates)]
             metrics |= mean_metrics(updates)
         if len(walked.strategies):
             part.strategies.add(self._remembered(walked.strategies, walked.strategies["target"]), self.rng)
@@ -132,7 +133,7 @@ class DeepCfrLearner(Learner):
         weight = np.full(len(rows), self.rounds, np.float32)
         return SampleBatch({**kept, "target": np.asarray(target, np.float32), "weight": weight})
 
-    def _update_regrets(self, name: PolicyID) -> dict[str, float]:
+    def _update_regrets(self, name: PolicyID, lr: float) -> dict[str, float]:
         """One gradient step of the regret network."""
         config, part = self.configs[name], self.parts[name]
         rows = part.regrets.sample(config.train_batch_size, self.rng)
@@ -142,7 +143,6 @@ class DeepCfrLearner(Learner):
         loss, slope = regret_loss(found, torch.from_numpy(rows["target"]), legal, torch.from_numpy(rows["weight"]))
         part.optimiser.zero()
         body.pull(tape, slope)
-        lr = scheduled(config.lr_schedule, config.lr, self.timesteps[name])
         part.optimiser.step(config.grad_clip, lr)
         self.counters["num_updates"] += 1
         return {"regret_loss": float(loss), "cur_lr": lr}
@@ -159,7 +159,6 @@ class DeepCfrLearner(Learner):
         optimiser.zero()
         policy.pull(tape, legal, slope, None)
         norm = optimiser.step(config.grad_clip, config.average_lr)
-        self.counters["num_updates"] += 1
         entropy = policy.distribution.entropy(logits).mean()
         return {"average_loss": float(loss), "average_entropy": float(entropy), "average_grad_norm": float(norm)}
 
@@ -203,16 +202,16 @@ def _check(name: PolicyID, policy: Policy) -> None:
     choices = isinstance(policy, StochasticPolicy) and isinstance(policy.distribution, Categorical)
     if not choices:
         raise ConfigError(
-            f"policy {name!r} learns by regrets, which compare single choices, but its agents have {policy.kind.action_space}. "
-            "Use ppo, mappo or a2c for them, or sac, td3 or ddpg for a Box."
+            f"policy {name!r} learns by regrets, which compare single choices, but its agents have "
+            f"{policy.kind.action_space}. Use ppo, mappo or a2c for them, or sac, td3 or ddpg for a Box."
         )
     if policy.carry_size:
         raise ConfigError(
-            f"policy {name!r} has a memory, but regrets are learned from single decisions. Drop use_lstm, use_attention or the "
-            "custom model with a carry_size, or use ppo."
+            f"policy {name!r} has a memory, but regrets are learned from single decisions. Drop use_lstm, use_attention or "
+            "the custom model with a carry_size, or use ppo."
         )
     if policy.shared:
         raise ConfigError(
-            f"policy {name!r} learns by regrets and shares the layers {', '.join(policy.shared)}. Regrets and average policies "
-            "have networks of their own: drop `shared`, or let one policy play all these agents."
+            f"policy {name!r} learns by regrets and shares the layers {', '.join(policy.shared)}. Regrets and average "
+            "policies have networks of their own: drop `shared`, or let one policy play all these agents."
         )

@@ -153,7 +153,9 @@ class WalkSource:
             if name not in trained:
                 continue
             config = self.configs[name]
-            drawn = np.random.SeedSequence([self.seed, self.learners[0].rounds, seat, 7]).generate_state(config.traversals)
+            drawn = np.random.SeedSequence([self.seed, self.learners[0].rounds, seat, 7]).generate_state(
+                config.traversals
+            )
             seeds = (drawn >> 1).astype(np.int64)
             for first in range(0, len(seeds), TOGETHER):
                 jobs.append(
@@ -188,9 +190,7 @@ class WalkSource:
             if config is None or config.regrets_from != "traversals":
                 continue
             walk = Walk([], self._networks(), self.seating, [], self._seeds())
-            size = branches(
-                _stage(worker), walk.cast(worker, 0), seat, np.arange(PROBED), worker.spec.config.horizon
-            )
+            size = branches(_stage(worker), walk.cast(worker, 0), seat, np.arange(PROBED), worker.spec.config.horizon)
             if size > config.max_branches:
                 raise too_large(config.max_branches)
 
@@ -210,8 +210,8 @@ def seating_of(setup: Setup) -> list[PolicyID]:
         policies = list(mapper.candidates(agent))
         if len(policies) > 1:
             raise ConfigError(
-                f"agent {agent!r} is played by {', '.join(policies)}, but deep_cfr and escher walk through games in which every "
-                "agent has one policy. Use a policy_mapping_fn that names one per agent, such as per_agent."
+                f"agent {agent!r} is played by {', '.join(policies)}, but deep_cfr and escher walk through games in which "
+                "every agent has one policy. Use a policy_mapping_fn that names one per agent, such as per_agent."
             )
         found.append(policies[0])
     return found
@@ -248,8 +248,8 @@ def _check_agreement(configs: Mapping[PolicyID, DeepCfrConfig]) -> None:
         different = [key for key in a.walk_keys if getattr(a, key) != getattr(b, key)]
         if different:
             raise ConfigError(
-                f"policies {first!r} and {second!r} meet in the same walks but differ in {', '.join(different)}. Set these keys "
-                "under algo, not per policy."
+                f"policies {first!r} and {second!r} meet in the same walks but differ in {', '.join(different)}. Set these "
+                "keys under algo, not per policy."
             )
 
 
