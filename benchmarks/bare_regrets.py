@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from marl.data.task import AgentType
 
 def layers(inputs: int, hiddens: Sequence[int], outputs: int) -> nn.Sequential:
     sizes, parts = [inputs, *hiddens], []
-    for wide, narrow in zip(sizes, sizes[1:], strict=False):
+    for wide, narrow in pairwise(sizes):
         parts += [nn.Linear(wide, narrow), nn.Tanh()]
     return nn.Sequential(*parts, nn.Linear(sizes[-1], outputs))
 

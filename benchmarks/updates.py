@@ -36,12 +36,14 @@ from marl.training.walks.source import WalkSource
 
 CARTPOLE: Mapping[str, Any] = {"env": "CartPole-v1"}
 PENDULUM: Mapping[str, Any] = {"env": "Pendulum-v1"}
+CARDS: Mapping[str, Any] = {"env": "kuhn_poker"}
 SPREAD: Mapping[str, Any] = {"env": "fast:simple_spread"}
 ENVS = {
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac"), PENDULUM),
     **dict.fromkeys(("mappo", "vdn", "qmix"), SPREAD),
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
-    **dict.fromkeys(("deep_cfr", "escher"), {"env": "kuhn_poker"}),
+    "deep_cfr": CARDS,
+    "escher": CARDS,
 }
 BARE = {
     **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "marwil", "bc"), ActorCritic),

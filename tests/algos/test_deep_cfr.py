@@ -228,6 +228,7 @@ def test_scripted_players_may_sit_at_the_table() -> None:
         trainer.train()
         assert set(trainer.last_metrics) <= {"learner"}
         assert trainer.last_metrics["learner"]["regret_rows"] > 0
+        assert trainer.last_metrics["learner"]["reservoir_rows"] > 0  # of games in which nobody looks for regrets
 
 
 @pytest.mark.parametrize(

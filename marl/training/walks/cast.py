@@ -15,6 +15,7 @@ from marl.policies.policy import Inputs, Policy
 
 Rows = dict[str, Array]
 """Columns of decisions."""
+NOBODY = -1  # the seat that looks for regrets where nobody does
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from marl.gametheory.tree.env_walker import Sight, sight_of
 from marl.gametheory.tree.tree import Reals
 from marl.policies.networks import one_hot_sizes
 from marl.policies.policy import Inputs
-from marl.training.walks.cast import Cast, Rows, WalkJob, as_columns, drawn
+from marl.training.walks.cast import NOBODY, Cast, Rows, WalkJob, as_columns, drawn
 
 
 @dataclass
@@ -56,6 +56,19 @@ def follow(env: BatchedEnv, job: WalkJob, cast: Cast, horizon: int | None) -> No
         if going.any() and ended.size:  # they play on beside the others, but nobody looks
             env.reset(ended, job.seeds[ended])
     cast.games.regrets += _fold(moments, job.gamma)
+
+
+def play(env: BatchedEnv, job: WalkJob, cast: Cast, horizon: int | None) -> None:
+    """Games in which nobody looks for regrets: all play what they play now, for the average policies alone."""
+    sight, going, steps = sight_of(env.reset(np.arange(env.num_envs), job.seeds)), np.ones(env.num_envs, bool), 0
+    while going.any():
+        sight = sight_of(env.step(cast.columns(cast.others_act(sight, NOBODY, going))))
+        cast.games.env_steps += int(going.sum())
+        steps += 1
+        going &= ~(sight.over | (horizon is not None and steps >= horizon))
+        ended = np.flatnonzero(sight.over)
+        if going.any() and ended.size:
+            env.reset(ended, job.seeds[ended])
 
 
 def _decide(cast: Cast, sight: Sight, seat: int, going: Bools, history: Floats) -> Moment:

@@ -30,7 +30,7 @@ from marl.rollout.rollout_buffer import Collected
 from marl.rollout.worker import RolloutWorker
 from marl.scenario.resolve import Setup
 from marl.training.walks.cast import Cast, Rows, WalkedGames, WalkJob
-from marl.training.walks.paths import follow
+from marl.training.walks.paths import follow, play
 from marl.training.walks.traversals import branches, too_large, traverse
 
 TOGETHER = 256  # games of a job: enough for one forward pass to be worth its call
@@ -96,19 +96,28 @@ def _stage(worker: RolloutWorker) -> Stage:
     return _STAGES[worker]
 
 
+def _lanes(worker: RolloutWorker, count: int) -> BatchedEnv:
+    env = _LANES.get(worker)
+    if env is None or env.num_envs != count:
+        env = _LANES[worker] = worker.make_copies(count)
+    return env
+
+
 def _traverse(worker: RolloutWorker, job: WalkJob, cast: Cast) -> None:
     traverse(_stage(worker), job, cast, worker.spec.config.horizon)
 
 
 def _follow(worker: RolloutWorker, job: WalkJob, cast: Cast) -> None:
-    env = _LANES.get(worker)
-    if env is None or env.num_envs != len(job.seeds):
-        env = _LANES[worker] = worker.make_copies(len(job.seeds))
-    follow(env, job, cast, worker.spec.config.horizon)
+    follow(_lanes(worker, len(job.seeds)), job, cast, worker.spec.config.horizon)
 
 
-WAYS = {"traversals": _traverse, "values": _follow}
-"""By the key ``regrets_from``."""
+def _play(worker: RolloutWorker, job: WalkJob, cast: Cast) -> None:
+    play(_lanes(worker, len(job.seeds)), job, cast, worker.spec.config.horizon)
+
+
+PLAY = "play"
+WAYS = {"traversals": _traverse, "values": _follow, PLAY: _play}
+"""By the key ``regrets_from``; and games in which nobody looks for regrets."""
 
 
 class WalkSource:
@@ -148,21 +157,26 @@ class WalkSource:
         trained: frozenset[PolicyID] = frozenset()
         for learner in self.learners:
             trained |= learner.trained
+        looking = [seat for seat, name in enumerate(self.seating) if name in trained]
         jobs: list[WalkJob] = []
-        for seat, name in enumerate(self.seating):
-            if name not in trained:
-                continue
-            config = self.configs[name]
-            drawn = np.random.SeedSequence([self.seed, self.learners[0].rounds, seat, 7]).generate_state(
-                config.traversals
-            )
-            seeds = (drawn >> 1).astype(np.int64)
-            for first in range(0, len(seeds), TOGETHER):
-                jobs.append(
-                    WalkJob(
-                        seat, seeds[first : first + TOGETHER], config.regrets_from, config.gamma, config.max_branches
-                    )
-                )
+        for seat in looking:
+            jobs += self._jobs_of(seat, self.configs[self.seating[seat]].regrets_from)
+        # Strategies are kept while others look for regrets; where there are no others, in games for their sake alone.
+        if len(looking) == 1:
+            jobs += self._jobs_of(looking[0], PLAY)
+        return jobs
+
+    def _jobs_of(self, seat: int, way: str) -> list[WalkJob]:
+        config = self.configs[self.seating[seat]]
+        number = len(self.seating) if way == PLAY else seat  # decides the seeds: no game is played twice
+        drawn = np.random.SeedSequence([self.seed, self.learners[0].rounds, number, 7]).generate_state(
+            config.traversals
+        )
+        seeds = (drawn >> 1).astype(np.int64)
+        jobs: list[WalkJob] = []
+        for first in range(0, len(seeds), TOGETHER):
+            some = seeds[first : first + TOGETHER]
+            jobs.append(WalkJob(seat, some, way, config.gamma, config.max_branches))
         return jobs
 
     def _walk(self, jobs: Sequence[WalkJob]) -> list[WalkedGames]:
