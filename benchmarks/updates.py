@@ -46,7 +46,9 @@ ENVS = {
     "escher": CARDS,
 }
 BARE = {
-    **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic),
+    **dict.fromkeys(
+        ("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic
+    ),
     **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,
