@@ -4,6 +4,7 @@
     >>> games.solve(games.matrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])).profile     # a table of payoffs
     >>> kuhn = games.tree("kuhn_poker")                                           # an env as a tree
     >>> games.solve(kuhn).values, games.cfr(kuhn, 1000).nash_conv
+    >>> games.merged("phantom_ttt").measure(policies).nash_conv                   # too large for a tree
     >>> games.exploitability("results/my_run")                                    # a trained run
     >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
     >>> games.rank(table), games.rank(table, "elo")
@@ -26,6 +27,8 @@ from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game as classic
 from marl.gametheory.game import MatrixGame, Profile
 from marl.gametheory.game import bimatrix as matrix
+from marl.gametheory.merged.game import MergedGame as MergedGame
+from marl.gametheory.merged.game import merge_game as merged
 from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
@@ -40,8 +43,8 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "nash_conv", "rank",
-    "report", "solve", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "merged",
+    "nash_conv", "rank", "report", "solve", "tree",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
