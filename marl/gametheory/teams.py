@@ -130,7 +130,7 @@ def _correlated(game: _Game) -> TeamMaxmin:
         pairs.append(pair)
         weights = game.paid * game.at_ends(first, pair[0]) * game.at_ends(second, pair[1])
         places = game.tree.form.sequences[:, game.adversary]
-        columns.append(np.bincount(places, weights, even.num_sequences))
+        columns.append(np.asarray(np.bincount(places, weights, even.num_sequences), np.float64))
         value, chances, reply = _mixed(columns, even)
     scale = game.tree.scale or 1.0
     plans = [
@@ -178,7 +178,8 @@ def _best_pair(game: _Game, reply: Reals) -> tuple[tuple[Reals, Reals], float]:
     first, second = (game.form(player) for player in game.team)
     payoffs = sparse.coo_array(game.matrix(*game.team, game.at_ends(game.adversary, reply)))
     payoffs.eliminate_zeros()
-    ends, rows, columns = len(payoffs.data), *payoffs.coords
+    ends = len(payoffs.data)
+    rows, columns = payoffs.coords
     xs, ys = first.num_sequences, second.num_sequences
     of_x = sparse.csr_array((np.ones(ends), (np.arange(ends), rows)), shape=(ends, xs))
     of_y = sparse.csr_array((np.ones(ends), (np.arange(ends), columns)), shape=(ends, ys))
