@@ -158,6 +158,8 @@ info.learner.POLICY.learner_stats.kl | nats | How far the updates moved the poli
     the data (Kullback-Leibler divergence).
 info.learner.POLICY.learner_stats.cur_kl_coeff | weight | The weight of that distance in the loss now; it adapts to
     kl_target.
+info.learner.POLICY.learner_stats.backward_kl | nats | How far the policy has moved from the one before the training
+    batch, as backward_kl_coeff weighs it: KL(new || old).
 info.learner.POLICY.learner_stats.magnet_kl | nats | How far the policy is from its magnet, the slow copy that pulls
     it back.
 info.learner.POLICY.learner_stats.td_loss | squared reward | Mean squared temporal difference: how far the values are
@@ -185,13 +187,17 @@ info.learner.POLICY.learner_stats.mean_weight | weight | marwil: mean weight of 
 info.learner.POLICY.learner_stats.max_weight | weight | marwil: the largest of these weights.
 info.learner.POLICY.learner_stats.sqd_adv_norm | squared reward | marwil: the running mean of squared advantages by
     which advantages are scaled.
-info.learner.POLICY.learner_stats.average_loss | nats | nfsp: how badly the average policy imitates the best responses
-    of the past.
-info.learner.POLICY.learner_stats.average_entropy | nats | nfsp: how undecided the average policy is.
-info.learner.POLICY.learner_stats.average_grad_norm | norm | nfsp: length of the average policy's gradient before it
-    is clipped.
-info.learner.POLICY.learner_stats.reservoir_rows | decisions | nfsp: decisions of best responses that are kept for
-    imitation.
+info.learner.POLICY.learner_stats.average_loss | nats | Average policies (nfsp, deep_cfr, escher): how badly
+    they imitate the best responses, or the strategies, of the past.
+info.learner.POLICY.learner_stats.average_entropy | nats | Average policies (nfsp, deep_cfr, escher): how
+    undecided they are.
+info.learner.POLICY.learner_stats.average_grad_norm | norm | Average policies (nfsp, deep_cfr, escher): length of
+    their gradient before it is clipped.
+info.learner.POLICY.learner_stats.reservoir_rows | decisions | Average policies (nfsp, deep_cfr, escher): decisions of best
+    responses, or strategies, that are kept for imitation.
+info.learner.POLICY.learner_stats.regret_loss | squared reward | Regrets (deep_cfr, escher): how far the network
+    is from the regrets that were kept; most of it is luck of single games.
+info.learner.POLICY.learner_stats.regret_rows | decisions | Regrets (deep_cfr, escher): decisions whose regrets are kept.
 info.learner.POLICY.learner_stats.states | states | Tables (q_learning, sarsa, monte_carlo): states that the table has met and
     decided in.
 info.learner.POLICY.learner_stats.NAME | your unit | A number that your own loss or algorithm reports under this name.
