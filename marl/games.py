@@ -33,6 +33,7 @@ from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
+from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
 from marl.gametheory.tree.response import Solved
@@ -43,8 +44,8 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "MergedGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "merged",
-    "nash_conv", "rank", "report", "solve", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix",
+    "merged", "nash_conv", "rank", "report", "solve", "team_maxmin", "tree",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree

@@ -97,6 +97,11 @@ class MergedGame:
         game = self.played(play, explore, player)
         return best_response(Walk(_blocks(game, player), budget), game.positions, player)
 
+    def best_value(self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None) -> float:
+        """The same without the policy, which may be too large to be kept."""
+        game = self.played(play, explore, player)
+        return Walk(_blocks(game, player), budget).best_value()
+
     def played(self, play: Play, explore: bool | None = None, exploiter: int | None = None) -> Remembered:
         """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
