@@ -29,6 +29,8 @@ GAMES = [
     "connect_four",
     "nim",
     "battleship",
+    "goofspiel",
+    "tiny_hanabi",
     "congestion",
     "graphical_game",
     "traffic",

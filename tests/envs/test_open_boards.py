@@ -97,8 +97,10 @@ def test_shots_are_told_and_ships_stay_hidden() -> None:
     assert np.flatnonzero(sunk[0]).tolist() == [3]
     assert not water.any()
     assert np.flatnonzero(shot_at[0]).tolist() == [0]
+    assert (scene_of(env, 0, "player_1") or {})["actions"] == {"0,4": 1, "1,3": 2, "1,4": 3}
     cells = (scene_of(env, 0, "player_1") or {})["cells"]
     assert cells == [["a", None, "|", "#", None], ["B", "B", "|", None, None]]  # its own ships, and its own shots
+    assert (scene_of(env, 0) or {})["cells"] == [["A", "b", "|", "a", None], [None, "b", "|", "B", "B"]]
     assert "player_1's ships:\na .\nB B" in env.render(0)
 
 

@@ -121,7 +121,8 @@ def test_a_cost_above_the_limit_is_refused_and_told() -> None:
     policies = {name: RandomPolicy(game.positions.kinds[0]) for name in game.positions.players}
     cost = game.cost(policies)
     assert (cost.positions, cost.information_sets) == (game.positions.num_open, 936)
-    assert cost == game.cost(policies, 0) + game.cost(policies, 1)
+    assert cost.pairs == game.cost(policies, 0).pairs + game.cost(policies, 1).pairs
+    assert game.measure(policies).cost == cost
     with pytest.raises(
         ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"
     ):

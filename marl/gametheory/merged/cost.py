@@ -6,6 +6,7 @@ the blocks counts them all, level by level, without a single one being walked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,16 +33,6 @@ class Cost:
     memory_bytes: int
     seconds: float
 
-    def __add__(self, other: Cost) -> Cost:
-        """Both, one after the other."""
-        return Cost(
-            max(self.positions, other.positions),
-            self.information_sets + other.information_sets,
-            self.pairs + other.pairs,
-            max(self.memory_bytes, other.memory_bytes),
-            self.seconds + other.seconds,
-        )
-
     @property
     def text(self) -> str:
         """In words."""
@@ -49,6 +40,17 @@ class Cost:
             f"{self.positions:,} positions, {self.information_sets:,} information sets, about {self.seconds:.2g} s and "
             f"{self.memory_bytes / 1e6:,.0f} MB"
         )
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """Of several best responses, one after the other."""
+    return Cost(
+        max(cost.positions for cost in costs),
+        sum(cost.information_sets for cost in costs),
+        sum(cost.pairs for cost in costs),
+        max(cost.memory_bytes for cost in costs),
+        sum(cost.seconds for cost in costs),
+    )
 
 
 def cost_of(blocks: Blocks, positions: int, budget: int = BUDGET) -> Cost:

@@ -16,7 +16,7 @@ import numpy as np
 from marl.envs.registry import EnvCreator
 from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
-from marl.gametheory.merged.cost import Cost, cost_of
+from marl.gametheory.merged.cost import Cost, cost_of, total
 from marl.gametheory.merged.kernel import Table, expected_values, fold
 from marl.gametheory.merged.layers import Layers
 from marl.gametheory.merged.memory import Remembered, with_memories
@@ -38,6 +38,7 @@ class Measured:
 
     values: Reals  # [P] what each player earns
     best: Reals  # [P] what each would earn by its best response to the others
+    cost: Cost  # what was walked for it
 
     @property
     def gains(self) -> Reals:
@@ -64,7 +65,7 @@ class MergedGame:
         """What the best response of one player, or of all, costs: known before it is walked."""
         players = range(self.positions.num_players) if player is None else (player,)
         found = [self._cost(self.played(play, None, each), each, budget) for each in players]
-        return sum(found[1:], found[0])
+        return total(found)
 
     def measure(
         self, play: Play, *, budget: int = BUDGET, limit: float | None = None, explore: bool | None = None
@@ -79,11 +80,13 @@ class MergedGame:
         games = [self.played(play, explore, player) for player in range(self.positions.num_players)]
         if limit is not None:
             costs = [self._cost(game, player, budget) for player, game in enumerate(games)]
-            self._check(sum(costs[1:], costs[0]), limit)
-        best = []
+            self._check(total(costs), limit)
+        best, costs = [], []
         for player, game in enumerate(games):
-            best.append(Walk(_blocks(game, player), budget).best_value())
-        return Measured(expected_values(*whole), np.array(best))
+            blocks = _blocks(game, player)
+            costs.append(cost_of(blocks, game.positions.num_open, budget))
+            best.append(Walk(blocks, budget).best_value())
+        return Measured(expected_values(*whole), np.array(best), total(costs))
 
     def best_response(
         self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None

@@ -2,8 +2,8 @@
 
 In turn the players lay their ships, from the first length to the last; nobody sees where the other one's lie. Then they shoot
 in turn, ``player_0`` first, never twice at the same cell, and are told *water*, *hit*, or *sunk* with the last hit on a ship.
-The game ends after ``shots`` shots of each, or as soon as all ships of a player are sunk. A player gets the values of the ships
-it has sunk, less ``loss_multiplier`` times the values of those it has lost.
+The game ends after ``shots`` shots of each, or as soon as all ships of a player are sunk. A player gets the values of the
+ships it has sunk, less ``loss_multiplier`` times the values of those it has lost.
 
 Actions: the first ``cells`` are shots; then come the places of a ship to the right of a cell, then those downwards.
 """
@@ -165,18 +165,21 @@ class Battleship(TwoPlayerBoards):
         return rows_of([SIGNS[sign] for sign in self.shots[env_id, player].tolist()], self.config.columns)
 
     def scene(self, env_id: int, viewer: AgentID | None = None) -> Mapping[str, Any]:
-        """Two boards side by side with a gap: the ships of the viewer (or of the mover), and its shots. A click shoots."""
-        turn = self._turn(env_id)
-        player = PLAYERS.index(viewer or turn or PLAYERS[0])
-        cells: Cells = []
-        for ships, shots in zip(self._fleet(env_id, player), self._aims(env_id, player), strict=True):
-            cells.append([*ships, "|", *shots])
-        return board_scene(self.title, cells, turn, line=[], actions=self._clicks(env_id, viewer))
+        """Two boards side by side: the viewer's ships and its shots, on which it clicks; for everybody, the ships of both."""
+        if viewer is None:
+            left, right = self._fleet(env_id, 0), self._fleet(env_id, 1)
+        else:
+            player = PLAYERS.index(viewer)
+            left, right = self._fleet(env_id, player), self._aims(env_id, player)
+        cells: Cells = [[*first, "|", *second] for first, second in zip(left, right, strict=True)]
+        return board_scene(self.title, cells, self._turn(env_id), line=[], actions=self._clicks(env_id, viewer))
 
     def _clicks(self, env_id: int, viewer: AgentID | None) -> dict[str, int]:
         """Shots on the right board. A ship needs a direction, so the page lists its places by name."""
-        turn, columns = self._turn(env_id), self.config.columns
-        if turn is None or viewer not in (None, turn) or self._laid()[env_id] < 2 * self.fleet:
+        columns = self.config.columns
+        turn = self._turn(env_id)
+        laying = self._laid()[env_id] < 2 * self.fleet
+        if turn is None or viewer != turn or laying:
             return {}
         free = np.flatnonzero(self.shots[env_id, PLAYERS.index(turn)] == 0)
         wide = free // columns * (2 * columns + 1) + columns + 1 + free % columns
