@@ -73,9 +73,7 @@ def perfect_play(
     max_positions: int = MAX_POSITIONS,
 ) -> PerfectPlay:
     """Solve an env of perfect information: its name (or class, or function) and its ``env_config``."""
-    return solve_positions(
-        positions_of(env, env_config, chance_samples=chance_samples, max_positions=max_positions)
-    )
+    return solve_positions(positions_of(env, env_config, chance_samples=chance_samples, max_positions=max_positions))
 
 
 def solve_positions(positions: Positions) -> PerfectPlay:
@@ -190,9 +188,7 @@ class _Induction:
     def finish(self) -> PerfectPlay:
         game = self.positions
         values = game.start_probability @ self.values[game.start]
-        return PerfectPlay(
-            game, np.asarray(values), self.values, tuple(self.tables), self.ties, self.ties_that_matter
-        )
+        return PerfectPlay(game, np.asarray(values), self.values, tuple(self.tables), self.ties, self.ties_that_matter)
 
 
 class _Choices:
