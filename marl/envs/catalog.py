@@ -27,6 +27,7 @@ from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
@@ -58,6 +59,7 @@ register_built_in("connect_four", ConnectFour)
 register_built_in("nim", Nim)
 register_built_in("battleship", Battleship)
 register_built_in("goofspiel", GoofspielGames)
+register_built_in("tiny_hanabi", TinyHanabiGames)
 register_built_in("congestion", "marl.envs.games.networks.congestion:CongestionGames")
 register_built_in("graphical_game", "marl.envs.games.networks.graphical:GraphicalGames")
 register_built_in("traffic", TrafficGames)

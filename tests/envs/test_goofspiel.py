@@ -121,6 +121,16 @@ def test_without_history_the_same_cards_and_points_are_the_same_position() -> No
     assert (played(longer, (0, 0), (1, 1))[1].obs[0] != played(longer, (1, 1), (0, 0))[1].obs[0]).any()
 
 
+def test_the_cards_of_a_player_are_read_out_of_what_it_sees() -> None:
+    for config in CONFIGS:
+        env, rng = GoofspielGames(8, config), np.random.default_rng(3)
+        frame = env.reset(np.arange(8), np.arange(8))
+        frame = env.step([random_moves(env, frame, rng)])
+        for env_id, player in np.ndindex(8, env.players):
+            expected = np.flatnonzero(env.hands[env_id, player]) + 1
+            assert env.hand_in(frame.obs[0][env_id, player]).tolist() == expected.tolist()
+
+
 def test_many_copies_play_as_each_would_alone() -> None:
     for config in CONFIGS:
         rng, seeds = np.random.default_rng(0), np.arange(12)

@@ -30,6 +30,7 @@ GAMES = [
     "nim",
     "battleship",
     "goofspiel",
+    "tiny_hanabi",
     "congestion",
     "graphical_game",
     "traffic",

@@ -28,6 +28,7 @@ from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.networks.congestion import CongestionGames
 from marl.envs.games.networks.graphical import GraphicalGames
@@ -62,6 +63,8 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "nim": lambda: Nim(NUM_ENVS, {"piles": [2, 3]}),
     "battleship": lambda: Battleship(NUM_ENVS, {"rows": 3, "loss_multiplier": 0.5}),
     "goofspiel": lambda: GoofspielGames(NUM_ENVS, {"imp_info": True, "players": 3}),
+    "tiny_hanabi": lambda: TinyHanabiGames(NUM_ENVS, {}),
+    "leduc_poker_3": lambda: LeducGames(NUM_ENVS, {"players": 3, "ranks": 4}),
     "congestion": lambda: CongestionGames(NUM_ENVS, {"network": "braess", "repetitions": 5, "observe": "last"}),
     "graphical_game": lambda: GraphicalGames(
         NUM_ENVS,

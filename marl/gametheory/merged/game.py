@@ -16,8 +16,9 @@ import numpy as np
 from marl.envs.registry import EnvCreator
 from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
-from marl.gametheory.merged.cost import Cost, cost_of
+from marl.gametheory.merged.cost import Cost, cost_of, total
 from marl.gametheory.merged.kernel import Table, expected_values, fold
+from marl.gametheory.merged.layers import Layers
 from marl.gametheory.merged.memory import Remembered, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
@@ -37,6 +38,7 @@ class Measured:
 
     values: Reals  # [P] what each player earns
     best: Reals  # [P] what each would earn by its best response to the others
+    cost: Cost  # what was walked for it
 
     @property
     def gains(self) -> Reals:
@@ -63,7 +65,7 @@ class MergedGame:
         """What the best response of one player, or of all, costs: known before it is walked."""
         players = range(self.positions.num_players) if player is None else (player,)
         found = [self._cost(self.played(play, None, each), each, budget) for each in players]
-        return sum(found[1:], found[0])
+        return total(found)
 
     def measure(
         self, play: Play, *, budget: int = BUDGET, limit: float | None = None, explore: bool | None = None
@@ -78,11 +80,13 @@ class MergedGame:
         games = [self.played(play, explore, player) for player in range(self.positions.num_players)]
         if limit is not None:
             costs = [self._cost(game, player, budget) for player, game in enumerate(games)]
-            self._check(sum(costs[1:], costs[0]), limit)
-        best = []
+            self._check(total(costs), limit)
+        best, costs = [], []
         for player, game in enumerate(games):
-            best.append(Walk(_blocks(game, player), budget).best_value())
-        return Measured(expected_values(*whole), np.array(best))
+            blocks = _blocks(game, player)
+            costs.append(cost_of(blocks, game.positions.num_open, budget))
+            best.append(Walk(blocks, budget).best_value())
+        return Measured(expected_values(*whole), np.array(best), total(costs))
 
     def best_response(
         self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None
@@ -95,6 +99,13 @@ class MergedGame:
         """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
             return with_memories(self.positions, play, explore=explore, exploiter=exploiter)
+        expected = [views.legal.shape for views in self.positions.views]
+        for name, table, shape in zip(self.positions.players, play, expected, strict=True):
+            if table.shape != shape:
+                raise ConfigError(
+                    f"game {self.positions.name!r}: a table of shape {table.shape} was given for {name}; expected {shape}: "
+                    "a row for each view, a chance for each action."
+                )
         return Remembered(self.positions, tuple(play))
 
     def _cost(self, game: Remembered, player: int, budget: int) -> Cost:
@@ -109,7 +120,7 @@ class MergedGame:
 
 
 def _blocks(game: Remembered, player: int) -> Blocks:
-    return Blocks(fold(game.positions, game.tables, player))
+    return Blocks(Layers(fold(game.positions, game.tables, player)))
 
 
 def merge_game(

@@ -16,8 +16,10 @@ from marl.envs.batched import BatchedEnv
 from marl.envs.branching import action_names
 from marl.envs.games.cards.betting import RANKS, BettingGames
 from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.gametheory.tree.tree import CHANCE, Tree
 
 LONGEST = 60  # characters of an observation that has no words
@@ -166,6 +168,16 @@ def _(env: LiarsDiceGames, obs: Array) -> str:
     return _faces(counts.astype(np.int64))
 
 
+@hand_of.register
+def _(env: GoofspielGames, obs: Array) -> str:
+    return f"holds {' '.join(map(str, env.hand_in(obs).tolist()))}"
+
+
+@hand_of.register
+def _(env: TinyHanabiGames, obs: Array) -> str:
+    return f"card {int(obs[env.players :].argmax())}"
+
+
 @singledispatch
 def deal_of(env: BatchedEnv, deal: int) -> str:
     """A deal in words, player by player."""
@@ -187,6 +199,17 @@ def _(env: BettingGames, deal: int) -> str:
 def _(env: LiarsDiceGames, deal: int) -> str:
     held = np.unravel_index(deal, (len(env.hands),) * env.players)
     return " | ".join(_faces(env.hands[hand]) for hand in held)
+
+
+@deal_of.register
+def _(env: GoofspielGames, deal: int) -> str:
+    prizes = env.orders[deal] + 1
+    return f"prizes {' '.join(map(str, prizes.tolist()))}"
+
+
+@deal_of.register
+def _(env: TinyHanabiGames, deal: int) -> str:
+    return " | ".join(map(str, env.cards[deal].tolist()))
 
 
 def _faces(counts: Ints) -> str:

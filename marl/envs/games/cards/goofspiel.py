@@ -160,6 +160,17 @@ class GoofspielGames(DealtEnv):
             return self.hands.astype(np.float32)
         return self._for_all(self._flat(self.hands))
 
+    def hand_in(self, obs: Floats) -> Ints:
+        """The cards, from 1, that the player of an observation holds in it."""
+        player = int(obs[: self.players].argmax())
+        # Behind who, the prizes and the points come the player's own cards, or everybody's where bids are open.
+        rows = 2 + self.cards * self.config.history
+        first = self.players + rows * self.cards + self.players
+        if not self.config.imp_info:
+            first += player * self.cards
+        held: Ints = np.flatnonzero(obs[first : first + self.cards]) + 1
+        return held
+
     def _past(self) -> Floats:
         """``[E, n, ...]``: who bid what in which round, or with hidden bids the own ones and who won."""
         played = self.bids != NOT_YET
