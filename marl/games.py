@@ -7,6 +7,8 @@
     >>> games.exploitability("results/my_run")                                    # a trained run
     >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
     >>> games.rank(table), games.rank(table, "elo")
+    >>> games.gamescape(table).cyclic_share                                       # how much of it is a cycle
+    >>> games.basins(games.classic("stag_hunt")).basins                           # where learning leads, from how many starts
     >>> games.report("kuhn_poker", ["results/a"]).text                            # all of it in one page
 
 Everything here is a short way to a function of ``marl.gametheory`` or ``marl.analysis``, where the details are; docs/games
@@ -30,6 +32,9 @@ from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
+from marl.gametheory.strategic import basins as basins
+from marl.gametheory.strategic import gamescape as gamescape
+from marl.gametheory.strategic import vector_field as vector_field
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
 from marl.gametheory.tree.response import Solved
@@ -40,8 +45,8 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "nash_conv", "rank",
-    "report", "solve", "tree",
+    "MatrixGame", "PayoffTensor", "Tree", "basins", "cfr", "classic", "cross_play", "exploitability", "gamescape", "matrix",
+    "nash_conv", "rank", "report", "solve", "tree", "vector_field",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
