@@ -38,20 +38,28 @@ def strategic_view(payoffs: PayoffTensor, seed: int = 0) -> StrategicView | None
     """None where nothing of it applies: too many players, too few strategies, or pairings that nobody has played."""
     if len(payoffs.players) != 2 or not payoffs.is_complete:
         return None
-    alone = one_population(payoffs)
     scape = None
-    if alone and len(payoffs.names[0]) >= FEWEST:
+    if one_population(payoffs) and len(payoffs.names[0]) >= FEWEST:
         scape = gamescape(payoffs, seed=seed)
-    fields: list[VectorField] = []
-    found: list[Basins] = []
-    game, count = payoffs.game, 1 if alone and payoffs.game.is_symmetric else 2
-    if len(set(game.shape)) == 1 and (count, game.shape[0]) in SPACES:
-        for dynamics in DYNAMICS.names:
-            fields.append(vector_field(game, dynamics, RESOLUTION, count))
-            found.append(basins(game, dynamics, STARTS, populations=count, seed=seed))
+    fields, found = _fields(payoffs, seed)
     if scape is None and not fields:
         return None
-    return StrategicView(scape, tuple(fields), tuple(found))
+    return StrategicView(scape, fields, found)
+
+
+def _fields(payoffs: PayoffTensor, seed: int) -> tuple[tuple[VectorField, ...], tuple[Basins, ...]]:
+    """Of all dynamics, where a plane holds the game; else nothing."""
+    game = payoffs.game
+    # Measured seats of one population may differ a little, and then they are two.
+    count = 1 if one_population(payoffs) and game.is_symmetric else 2
+    if len(set(game.shape)) > 1 or (count, game.shape[0]) not in SPACES:
+        return (), ()
+    fields: list[VectorField] = []
+    found: list[Basins] = []
+    for dynamics in DYNAMICS.names:
+        fields.append(vector_field(game, dynamics, RESOLUTION, count))
+        found.append(basins(game, dynamics, STARTS, populations=count, seed=seed))
+    return tuple(fields), tuple(found)
 
 
 # -- the section ---------------------------------------------------------------------------------------------------
@@ -115,9 +123,9 @@ def _places(scape: Gamescape) -> str:
 def _field_blocks(field: VectorField, found: Basins) -> list[Block]:
     title = DYNAMICS[field.dynamics].title
     rows = []
-    for number_, basin in enumerate(found.basins, 1):
+    for place, basin in enumerate(found.basins, 1):
         low, high = basin.interval
-        rows.append([f"{number_}: {_where(found, basin.attractor)}", f"{basin.area:.0%}", f"{low:.0%} to {high:.0%}"])
+        rows.append([f"{place}: {_where(found, basin.attractor)}", f"{basin.area:.0%}", f"{low:.0%} to {high:.0%}"])
     if found.unsettled or not rows:
         low, high = found.unsettled_interval
         rows.append(["play does not come to rest", f"{found.unsettled:.0%}", f"{low:.0%} to {high:.0%}"])
