@@ -55,6 +55,7 @@ class ModelConfig(Config):
         json_schema_extra=declare(
             only_for("stochastic", why="the networks of others give no value of a state beside their actions"),
             not_for("es", why="es learns no values"),
+            not_for("deep_cfr", why="values of histories, which escher learns, are not those of what an agent sees"),
             algo_needs(none_of("objective", "pg"), why="pg learns no values"),
             algo_needs(one_of("critic_sees", "own"), why="the policy's layers see its own observation"),
             algo_needs(above("vf_coeff", 0), why="without a critic, as in bc, there is no value"),

@@ -164,6 +164,7 @@ class Scenario(RolloutConfig):
             needs(not_given("load"), why="its members begin as the run makes them"),
             needs(not_given("input"), why="members meet in episodes that are played"),
             not_for("es", why="es plays populations of its own and cannot be an oracle"),
+            not_for("deep_cfr", why="regrets are about everybody's newest play, not about members of a population"),
         ),
     )
     exploitability: ExploitabilityConfig = Field(

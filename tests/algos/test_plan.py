@@ -105,6 +105,8 @@ NEEDS: list[tuple[str, dict[str, Any], str]] = [
     ("sac", SEES["group"], "g----"),
     ("sac", {"share_reward": True}, "g----"),
     ("es", {}, "-----"),
+    ("deep_cfr", {}, "-----"),
+    ("escher", {}, "-----"),
     ("marwil", {}, "---wr"),
     ("nfsp", {}, "-----"),
     ("rnad", {}, "-e---"),

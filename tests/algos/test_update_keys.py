@@ -70,6 +70,7 @@ VALUES: Mapping[str, Any] = {
     "neurd_clip": 0.1,
     "max_advantage_weight": 0.9,
     "num_atoms": 5,
+    "memory_size": 4,
     "hypernet_embed": 4,
     "reward_shift": 1.0,
     "target_noise": 0.1,
@@ -80,6 +81,7 @@ VALUES: Mapping[str, Any] = {
 WITHOUT_EFFECT: Mapping[str, str] = {
     "full_td_error": "decides what results list, not what is learned",
     "max_states": "ends a run whose table would grow further",
+    "max_branches": "ends a run whose traversals would not",
 }
 
 

@@ -280,3 +280,17 @@ def test_curves_are_read_from_result_json_and_what_is_no_result_is_passed_over(t
     assert (curves.nash_conv, curves.bound, curves.checkpoints) == ([(200.0, 0.5)], "exact", [200.0])
     assert notes == ["saved does not lie in a run directory, so its training is not known."]
     assert read_results(tmp_path / "nothing.json") == []
+
+
+def test_a_game_whose_tree_is_too_large_gets_exact_numbers_by_merged_positions(tmp_path: Path) -> None:
+    """Uniform play of classical dark hex 2x2 is 1.25 from equilibrium."""
+    made = build_report(
+        "dark_hex",
+        ["random"],
+        {"rows": 2, "columns": 2},
+        wishes=ReportOptions(episodes=4, max_nodes=50),
+        directory=tmp_path,
+    )
+    (bound,) = made.numbers["exploitability"]
+    assert (bound["bound"], bound["nash_conv"]) == ("exact", pytest.approx(1.25, abs=1e-9))
+    assert "merged positions" in bound["how"]
