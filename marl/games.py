@@ -39,10 +39,10 @@ from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
-from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.strategic import basins as basins
 from marl.gametheory.strategic import gamescape as gamescape
 from marl.gametheory.strategic import vector_field as vector_field
+from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
 from marl.gametheory.tree.response import Solved
