@@ -5,6 +5,7 @@
     >>> kuhn = games.tree("kuhn_poker")                                           # an env as a tree
     >>> games.solve(kuhn).values, games.cfr(kuhn, 1000).nash_conv
     >>> games.merged("phantom_ttt").measure(policies).nash_conv                   # too large for a tree
+    >>> games.perfect_play("tic_tac_toe").values                                  # positions instead of a tree
     >>> games.exploitability("results/my_run")                                    # a trained run
     >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
     >>> games.rank(table), games.rank(table, "elo")
@@ -29,6 +30,9 @@ from marl.gametheory.game import MatrixGame, Profile
 from marl.gametheory.game import bimatrix as matrix
 from marl.gametheory.merged.game import MergedGame as MergedGame
 from marl.gametheory.merged.game import merge_game as merged
+from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solve_positions
+from marl.gametheory.merged.positions import Positions
+from marl.gametheory.merged.positions import positions_of as positions
 from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
@@ -44,17 +48,20 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "MergedGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix",
-    "merged", "nash_conv", "rank", "report", "solve", "team_maxmin", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "cfr", "classic", "cross_play", "exploitability",
+    "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report", "solve", "team_maxmin", "tree",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
 
 
-def solve(game: Game) -> Solution | Solved:
-    """A Nash equilibrium: of a table of payoffs, or of the tree of a two-player constant-sum game."""
+def solve(game: Game | Positions) -> Solution | Solved | PerfectPlay:
+    """A Nash equilibrium: of a table of payoffs, of the tree of a two-player constant-sum game, or, of the positions of a game
+    of perfect information, perfect play."""
     if isinstance(game, Tree):
         return equilibrium(game)
+    if isinstance(game, Positions):
+        return solve_positions(game)
     return nash(_table(game))
 
 
@@ -104,6 +111,6 @@ def _table(game: object) -> MatrixGame:
     if isinstance(game, MatrixGame):
         return game
     raise ConfigError(
-        f"expected a game, got a {type(game).__name__}. Make one by games.matrix(row, column), games.classic(name) or "
-        "games.tree(env)."
+        f"expected a game, got a {type(game).__name__}. Make one by games.matrix(row, column), games.classic(name), "
+        "games.tree(env) or games.positions(env)."
     )

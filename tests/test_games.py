@@ -59,3 +59,9 @@ def test_runs_are_measured_played_against_each_other_ranked_and_reported(tmp_pat
 def test_what_is_no_game_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected a game, got a str"):
         games.solve("kuhn_poker")  # type: ignore[arg-type]
+
+
+def test_positions_of_a_board_are_solved() -> None:
+    nim = games.positions("nim", {"piles": [1, 2, 3]})
+    assert games.solve(nim).values.tolist() == [-1.0, 1.0]  # type: ignore[union-attr]
+    assert games.perfect_play("nim", {"piles": [1, 2]}).values.tolist() == [1.0, -1.0]
