@@ -53,8 +53,8 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play", "exploitability",
-    "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report", "solve", "team_maxmin", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play",
+    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report", "solve", "team_maxmin", "tree",
     "vector_field",
 ]  # fmt: skip
 

@@ -58,6 +58,27 @@ class Level:
     obs: list[Array]  # per player: rows of the positions where it is asked
     legal: list[Bools]
 
+    def part(self, places: Ints) -> Level:
+        """Some of the positions."""
+        obs, legal = [], []
+        for player, mine in enumerate(self.asked.T):
+            # Rows stand only where the player is asked: from places among positions to places among rows.
+            rows = (np.cumsum(mine) - 1)[places[mine[places]]]
+            obs.append(self.obs[player][rows])
+            legal.append(self.legal[player][rows])
+        return Level(self.key[places], self.over[places], self.asked[places], obs, legal)
+
+
+def joined_levels(levels: Sequence[Level]) -> Level:
+    """Positions of several levels, one after the other."""
+    obs, legal = [], []
+    for player in range(levels[0].asked.shape[1]):
+        obs.append(np.concatenate([level.obs[player] for level in levels]))
+        legal.append(np.concatenate([level.legal[player] for level in levels]))
+    key = np.concatenate([level.key for level in levels])
+    over = np.concatenate([level.over for level in levels])
+    return Level(key, over, np.concatenate([level.asked for level in levels]), obs, legal)
+
 
 @dataclass
 class Edges:
@@ -80,9 +101,11 @@ class Chunk:
     edges: list[Edges] = field(default_factory=list)
     signature: bytes = b""
 
-    @property
-    def size(self) -> int:
-        return sum(len(level.over) for level in self.levels)
+    def level(self, number: int) -> Level:
+        """One of its levels; an empty one below the last."""
+        if number < len(self.levels):
+            return self.levels[number]
+        return self.levels[0].part(np.zeros(0, np.int64))
 
 
 @dataclass
@@ -231,22 +254,13 @@ class PositionGrowth:
 
     def _merged_level(self, number: int) -> tuple[Level, list[Ints]]:
         """The different positions of a level of all chunks, and their numbers for the positions of each chunk."""
-        having = [chunk.levels[number] for chunk in self.chunks if number < len(chunk.levels)]
-        counts = [len(chunk.levels[number].over) if number < len(chunk.levels) else 0 for chunk in self.chunks]
-        if len(having) == 1:
-            return having[0], [np.arange(count) for count in counts]
-        places, inverse = distinct(np.concatenate([level.key for level in having]))
-        asked = np.concatenate([level.asked for level in having])
-        obs, legal = [], []
-        for player in range(len(self.players)):
-            # Rows stand only where the player is asked: from places among positions to places among rows.
-            row = np.cumsum(asked[:, player]) - 1
-            mine = row[places[asked[places, player]]]
-            obs.append(np.concatenate([level.obs[player] for level in having])[mine])
-            legal.append(np.concatenate([level.legal[player] for level in having])[mine])
-        over = np.concatenate([level.over for level in having])
-        key = np.zeros((len(places), 0), np.uint8)  # not needed any more
-        return Level(key, over[places], asked[places], obs, legal), np.split(inverse, np.cumsum(counts)[:-1])
+        found = [chunk.level(number) for chunk in self.chunks]
+        if len(found) == 1:
+            return found[0], [np.arange(len(found[0].over))]
+        whole = joined_levels(found)
+        places, numbers = distinct(whole.key)
+        ends = np.cumsum([len(level.over) for level in found])
+        return whole.part(places), np.split(numbers, ends[:-1])
 
     def _merged_edges(self, number: int, merged: Sequence[tuple[Level, list[Ints]]], offset: Ints) -> Edges:
         """The edges from a level to the next; of a position that several chunks have, those of the first."""
