@@ -23,6 +23,12 @@ def test_a_table_of_payoffs_is_solved() -> None:
     assert np.allclose(games.solve(games.classic("rock_paper_scissors")).profile, 1 / 3)  # type: ignore[union-attr]
 
 
+def test_a_game_too_large_for_a_tree_is_measured_by_its_positions() -> None:
+    hex_game = games.merged("dark_hex", {"rows": 2, "columns": 2})
+    even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in hex_game.positions.views]
+    assert hex_game.measure(even).nash_conv == pytest.approx(1.25)
+
+
 def test_the_tree_of_kuhn_poker_has_its_value() -> None:
     kuhn = games.tree("kuhn_poker")
     assert np.allclose(games.solve(kuhn).values, [-1 / 18, 1 / 18])
