@@ -94,7 +94,8 @@ class _Induction:
         self.tables: list[Reals] = [np.zeros(views.legal.shape) for views in positions.views]
         self.chosen = [np.full(len(views), -1, np.int64) for views in positions.views]
         self.ties = self.ties_that_matter = 0
-        self.scale = 1.0
+        # What is tiny is tiny next to what is paid: payoffs may be cents or millions.
+        self.scale = float(np.abs(positions.rewards).max(initial=0.0))
 
     def solve_level(self, level: int) -> None:
         first, last = self.positions.first_of_level[level : level + 2].tolist()
