@@ -101,7 +101,12 @@ def crossplay(
 
 
 def exploit(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is measured).")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="A checkpoint, or a run directory (its newest one is measured); FILE.yaml: a language model and a game."
+        ),
+    ],
     method: Annotated[
         str,
         typer.Option(
@@ -139,6 +144,9 @@ def exploit(
     allow: Allow = None,
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
+    if checkpoint.suffix in (".yaml", ".yml"):
+        _exploit_language_model(checkpoint, as_json)
+        return
     from pydantic import ValidationError
 
     from marl.analysis.exploit import exploitability_of, told
@@ -170,6 +178,13 @@ def exploit(
         print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2))
     else:
         print("\n".join(told(found)))
+
+
+def _exploit_language_model(path: Path, as_json: bool) -> None:
+    from marl.analysis.asked import asked_exploitability, told_asked
+
+    found = asked_exploitability(path)
+    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told_asked(found)))
 
 
 def report(

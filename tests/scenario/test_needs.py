@@ -209,6 +209,8 @@ NEEDS: list[Row] = [
         "type other than EpsilonGreedy, PerWorkerEpsilonGreedy, SoftQ or NoisyLayers",
         {"type": "SoftQ"}, {"type": "GaussianNoise"},
     ),
+    Row("ScriptedConfig", "language_model", {"model": "x"}, "name: language_model", {"name": "random"}, {"name": "language_model"}),
+    Row("LanguageModelConfig", "samples", 5, "chances: samples", {"chances": "logprobs"}, {}),
     Row("ScriptedConfig", "action", 1, "name: fixed", {"name": "random"}, {"name": "fixed"}),
     Row("PopulationConfig", "meta_solver", "uniform", SOLVED, {"kind": "self_play"}, {"kind": "psro"}),
     Row("PopulationConfig", "alpha", 3.0, SOLVED, {"kind": "fictitious"}, {"kind": "psro", "meta_solver": "alpha_rank"}),
@@ -397,6 +399,8 @@ def tried(owner: str, keys: dict[str, Any]) -> None:
             config(**{"graph": {"a": 1}, **keys} if config is GraphicalConfig else keys)
         except ValidationError as error:
             raise explain(error, "env_config") from None
+    elif owner == "LanguageModelConfig":
+        tried("ScriptedConfig", {"name": "language_model", "language_model": keys})
     elif owner == "ScriptedConfig":
         parse_entry(compose({"env": POLE, "policies": {"a": {"scripted": keys}}}), "a")
     else:

@@ -8,8 +8,8 @@ really does is drawn many times from
 
 independently at all sets, and NashConv is computed for each draw. A best reply is a maximum, so noise in the chances pushes
 NashConv up: the estimate lies above the truth on average, and the draws above the estimate. The interval therefore holds both
-the central 95 % of the draws and their mirror image about the estimate, which takes the push off instead of adding it. Where
-the truth is an equilibrium it holds 0 about as often as it should (measured: 95 % or more on Kuhn poker).
+the central 95 % of the draws and their mirror image about the estimate, which takes the push off instead of adding it. On
+Kuhn poker it held the truth in 93 % or more of 150 trials with 10 answers a set, and in 96 % or more with 20 and with 50.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class Opinion:
 
     @property
     def chances(self) -> NDArray[np.float64]:
-        return self.counts / self.counts.sum()
+        chances: NDArray[np.float64] = self.counts / self.counts.sum()
+        return chances
 
 
 class LanguageModelPolicy(Policy):
@@ -109,6 +111,12 @@ class LanguageModelPolicy(Policy):
         """The model's own chances, from the log probabilities of its first token."""
         chances = np.zeros(self.kind.columns.options)
         reply = self._ask(request_for(self.config, text, 0, ()))
+        # More actions than letters have labels of several tokens, of which the first says too little.
+        if reply.get("logprobs") is None or len(text.actions) > len(ascii_uppercase):
+            raise PolicyError(
+                f"the language model {self.config.model!r} tells no log probabilities of these {len(text.actions)} actions. "
+                "Set chances: samples, or take a server that serves them."
+            )
         found = chances_in(reply.get("logprobs"), text)
         if found is None:
             return Opinion(chances + self._fallback(text), True, 1)
