@@ -57,8 +57,8 @@ class Mirror:
 
 
 MIRRORS = {
-    "mmd": Mirror(5.0, 0.3, 0.5, 0.5),
-    "nashpg": Mirror(5.0, 0.2, magnet_every=10),
+    "mmd": Mirror(2.0, 0.4, 0.5, 0.5),
+    "nashpg": Mirror(0.5, 0.1, magnet_every=50),
 }
 
 
