@@ -102,7 +102,12 @@ def crossplay(
 
 def exploit(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is measured).")],
-    method: Annotated[str, typer.Option(help="exact, best_response, or auto: exact on small games.")] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="tree or merged (exact), projected or trained (lower bounds), or auto: the first that works."
+        ),
+    ] = "auto",
     algo: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Algorithm of trained best responses; default: the run's."),
@@ -117,7 +122,15 @@ def exploit(
     ] = None,
     max_nodes: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="exact: the largest tree, in nodes. Default: 200000."),
+        typer.Option(min=1, help="tree: the largest one, in nodes. Default: 200000."),
+    ] = None,
+    max_positions: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="merged: the most distinct positions. Default: 2000000 of a native env."),
+    ] = None,
+    max_seconds: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="merged: the longest measurement, as estimated before. Default: 60."),
     ] = None,
     chance_samples: ChanceSamples = None,
     workers: Workers = 0,
@@ -142,6 +155,8 @@ def exploit(
         best_response_timesteps=timesteps,
         best_response_episodes=episodes,
         max_nodes=max_nodes,
+        max_positions=max_positions,
+        max_seconds=max_seconds,
         chance_samples=chance_samples,
     )
     try:

@@ -20,7 +20,6 @@ from marl.policies.distributions import Categorical
 from marl.policies.policy import Inputs, Policy
 from marl.policies.scripted import FixedPolicy, RandomPolicy
 from marl.policies.stochastic import Chances, StochasticPolicy
-from marl.policies.tabular import TabularPolicy
 from marl.policies.value import ValuePolicy
 from marl.policies.value_table import ValueTable
 
@@ -37,6 +36,13 @@ class HasDistribution(Protocol):
     """A policy that gives the distributions behind rows of a batch, and plays them whether it explores or not."""
 
     def action_distribution(self, batch: SampleBatch) -> Chances: ...
+
+
+@runtime_checkable
+class HasCarried(Protocol):
+    """A policy that tells what it remembers after actions that are given to it."""
+
+    def carried(self, inputs: Inputs, carry: Floats, actions: Ints) -> Floats: ...
 
 
 class Reading(NamedTuple):
@@ -148,10 +154,10 @@ def carried(policy: Policy, inputs: Inputs, carry: Floats, memory: Tensor, rows:
             unpaid = torch.zeros(len(rows), device=memory.device)
             after: Floats = policy.model.carried(memory[torch.from_numpy(rows)], taken, unpaid).cpu().numpy()
             return after
-    if isinstance(policy, TabularPolicy):
+    if isinstance(policy, HasCarried):
         seen = Inputs(inputs.obs[rows], inputs.legal[rows], inputs.agent_index[rows])
         return policy.carried(seen, carry[rows], actions)
     raise PolicyError(
-        f"a {type(policy).__name__} has a memory, but cannot be told which action it took. Give it carry_size 0, or measure "
-        "it by trained best responses."
+        f"a {type(policy).__name__} has a memory, but cannot be told which action it took. Give it a method carried(inputs, "
+        "carry, actions) -> [N, carry_size], or carry_size 0, or measure it by trained best responses."
     )

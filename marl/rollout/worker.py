@@ -55,7 +55,7 @@ class RolloutWorker(WorkerPolicies):
         set_log_level(spec.config.log_level)
         self.spec, self.index = spec, index
         with under(spec.trust):  # in this process, which may be another one than that which read the file
-            self._register()
+            register_names(spec)
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
             self._take_policies(policies)
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
@@ -79,18 +79,6 @@ class RolloutWorker(WorkerPolicies):
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
         self.buffer = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._infos = InfoLog() if spec.config.keep_infos else None
-
-    def _register(self) -> None:
-        """Make the names known here that the driver knows."""
-        for name, creator in self.spec.registered.items():
-            register_env(name, creator)
-        for prefix, family in self.spec.registered_families.items():
-            register_env_family(prefix, family.factory, family.form)
-        for name, wrapper in self.spec.registered_wrappers.items():
-            register_wrapper(name, wrapper)
-        register_classes(self.spec.registered_classes)
-        for module in self.spec.imports:
-            import_module(module, "imports")
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
@@ -302,7 +290,7 @@ class RolloutWorker(WorkerPolicies):
         """
         self.spec = spec
         with under(spec.trust):
-            self._register()
+            register_names(spec)
             self._take_policies(policies)
         self.drop_evaluator()
         old = self._runner
@@ -398,3 +386,16 @@ class RolloutWorker(WorkerPolicies):
     def _close(self, runner: EnvRunner) -> None:
         with runner.time_limit("close"):
             close_all([runner.env], runner.env.name)
+
+
+def register_names(spec: RolloutSpec) -> None:
+    """Make the names known in this process that the driver knows."""
+    for name, creator in spec.registered.items():
+        register_env(name, creator)
+    for prefix, family in spec.registered_families.items():
+        register_env_family(prefix, family.factory, family.form)
+    for name, wrapper in spec.registered_wrappers.items():
+        register_wrapper(name, wrapper)
+    register_classes(spec.registered_classes)
+    for module in spec.imports:
+        import_module(module, "imports")

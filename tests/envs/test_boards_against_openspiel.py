@@ -24,6 +24,24 @@ HIDDEN = {
     "dark_hex(num_rows=4,num_cols=5)": ("dark_hex", {"rows": 4, "columns": 5}),  # too large for a table of all chains
 }
 
+OPEN = {
+    "tic_tac_toe": ("tic_tac_toe", {}),
+    "connect_four": ("connect_four", {}),
+    "connect_four(rows=4,columns=5,x_in_row=3)": ("connect_four", {"rows": 4, "columns": 5, "connect": 3}),
+    "nim(pile_sizes=1;3;5;7,is_misere=False)": ("nim", {}),
+    "nim(pile_sizes=2;2;4,is_misere=True)": ("nim", {"piles": [2, 2, 4], "misere": True}),
+}
+
+SMALL_FLEET = "board_width=2,board_height=2,ship_sizes=[1;2],ship_values=[1;2]"
+WIDE_FLEET = "board_width=4,board_height=3,ship_sizes=[2;3;1],ship_values=[1;2;4]"
+FLEETS = {
+    f"battleship({SMALL_FLEET},num_shots=3,allow_repeated_shots=False)": ("battleship", {}),
+    f"battleship({WIDE_FLEET},num_shots=7,allow_repeated_shots=False,loss_multiplier=2.0)": (
+        "battleship",
+        {"rows": 3, "columns": 4, "ships": [2, 3, 1], "values": [1.0, 2.0, 4.0], "shots": 7, "loss_multiplier": 2.0},
+    ),
+}
+
 
 def mover_of(frame: StepOutput, env_id: int) -> int:
     (player,) = np.flatnonzero(frame.present[env_id])
@@ -40,9 +58,20 @@ def known_to(state: Any) -> str:
     return "\n".join(line for line in lines if not line.isdigit())
 
 
-@pytest.mark.parametrize("spiel", HIDDEN)
+@pytest.mark.parametrize("spiel", OPEN)
+def test_random_games_in_the_open_go_as_in_open_spiel(spiel: str) -> None:
+    played_alike(spiel, *OPEN[spiel])
+
+
+@pytest.mark.parametrize("spiel", HIDDEN | FLEETS)
 def test_random_games_in_the_dark_go_as_in_open_spiel(spiel: str) -> None:
-    name, config = HIDDEN[spiel]
+    pairs = played_alike(spiel, *(HIDDEN | FLEETS)[spiel])
+    ours, theirs = {a for a, _ in pairs}, {b for _, b in pairs}
+    assert len(ours) == len(theirs) == len(pairs)  # what is known is the same
+
+
+def played_alike(spiel: str, name: str, config: dict[str, Any]) -> set[tuple[Any, str]]:
+    """Random games of both side by side. Returns what the mover knows by ours and by OpenSpiel's account."""
     num_envs, rng, game = 60, np.random.default_rng(2), pyspiel.load_game(spiel)
     env = make_batched_env(name, num_envs, config)
     frame = env.reset(np.arange(num_envs), np.arange(num_envs))
@@ -71,5 +100,4 @@ def test_random_games_in_the_dark_go_as_in_open_spiel(spiel: str) -> None:
             assert states[env_id].is_terminal() == frame.over[env_id]
             if frame.over[env_id]:
                 assert states[env_id].returns() == frame.rewards[env_id].tolist()
-    ours, theirs = {a for a, _ in pairs}, {b for _, b in pairs}
-    assert len(ours) == len(theirs) == len(pairs)  # what is known is the same
+    return pairs

@@ -23,9 +23,12 @@ GAMES: list[tuple[type[DealtEnv], dict[str, Any]]] = [
     (KuhnGames, {"players": 3}),
     (LeducGames, {}),
     (LeducGames, {"ranks": 2}),
+    (LeducGames, {"suit_isomorphism": True}),
+    (LeducGames, {"ranks": 2, "players": 3}),
     (LiarsDiceGames, {"sides": 2}),
     (LiarsDiceGames, {}),
     (LiarsDiceGames, {"dice": 2, "sides": 4}),
+    (LiarsDiceGames, {"sides": 3, "players": 3}),
 ]
 on_every_game = pytest.mark.parametrize(
     ("game", "config"), GAMES, ids=[f"{g.name}-{'-'.join(f'{k}{v}' for k, v in c.items())}" for g, c in GAMES]
@@ -106,6 +109,26 @@ def test_leduc_pays_by_pair_then_rank_and_splits_equal_ranks() -> None:
     assert rewards(LeducGames, deals[4, 0, 2], [call, call, call, bet, 0]) == [-1, 1]
 
 
+def test_three_players_of_leduc_play_on_when_one_has_folded() -> None:
+    rules = LeducGames(1, {"players": 3, "ranks": 4}).rules
+    deals = {tuple(cards): row for row, cards in enumerate(np.hstack([rules.cards, rules.board]).tolist())}
+    deal = deals[0, 2, 6, 1]  # player_0 will have a pair
+    fold, call, bet = 0, 1, 2
+    env, frame = played(LeducGames, deal, [bet, bet, fold, call, call], players=3, ranks=4)
+    assert frame.present.tolist() == [[False, True, False]]
+    env, frame = played(LeducGames, deal, [bet, bet, fold, call, call, bet, call], players=3, ranks=4)
+    assert frame.rewards.tolist() == [[10, -9, -1]]  # 5 and 4 from player_1, the ante of player_2
+    hidden = env.scene(0, "player_1")["players"]
+    assert [player["cards"] for player in hidden] == [["10♠"], ["J♠"], [None]]  # who folded shows nothing
+
+
+def test_two_who_hold_the_best_rank_share_the_pot_of_three() -> None:
+    rules = LeducGames(1, {"players": 3, "ranks": 4}).rules
+    deals = {tuple(cards): row for row, cards in enumerate(np.hstack([rules.cards, rules.board]).tolist())}
+    _, frame = played(LeducGames, deals[6, 2, 7, 0], [1] * 6, players=3, ranks=4)
+    assert frame.rewards.tolist() == [[0.5, -1, 0.5]]
+
+
 def _leduc() -> Any:
     return LeducGames(1, {}).rules
 
@@ -149,6 +172,13 @@ def test_a_bid_in_liars_dice_counts_the_face_and_the_wild_sixes(
     assert rewards(LiarsDiceGames, first * 6 + second, [action, 12]) == ([1, -1] if true else [-1, 1])
 
 
+def test_of_three_players_only_the_caller_and_the_bidder_win_or_lose() -> None:
+    _, frame = played(LiarsDiceGames, 0, [0, 1, 9], sides=3, players=3)  # all show a one; player_1 bid a two
+    assert frame.rewards.tolist() == [[0, -1, 1]]
+    _, frame = played(LiarsDiceGames, 0, [0, 6, 9], sides=3, players=3)  # three ones
+    assert frame.rewards.tolist() == [[0, 1, -1]]
+
+
 def test_two_dice_show_a_mixed_pair_twice_as_often_as_a_double() -> None:
     hands, chances = all_hands(2, 6)
     doubles = (hands == 2).any(axis=1)
@@ -162,7 +192,12 @@ def test_two_dice_show_a_mixed_pair_twice_as_often_as_a_double() -> None:
 
 @pytest.mark.parametrize(
     ("game", "config", "sets"),
-    [(KuhnGames, {}, [6, 6]), (LeducGames, {}, [468, 468]), (LiarsDiceGames, {"sides": 2}, [2 * 8, 2 * 8])],
+    [
+        (KuhnGames, {}, [6, 6]),
+        (LeducGames, {}, [468, 468]),
+        (LeducGames, {"suit_isomorphism": True}, [144, 144]),
+        (LiarsDiceGames, {"sides": 2}, [2 * 8, 2 * 8]),
+    ],
 )
 def test_the_number_of_information_sets_is_known(game: type[DealtEnv], config: dict[str, Any], sets: list[int]) -> None:
     """Liar's dice with four bids: 16 sets of bids were made, half of them with player 0 to move, for two dice each."""
@@ -170,13 +205,13 @@ def test_the_number_of_information_sets_is_known(game: type[DealtEnv], config: d
     assert [sum(player == p for player, _ in seen) for p in (0, 1)] == sets
 
 
-@pytest.mark.parametrize(("game", "config"), GAMES[:5])
-def test_rewards_of_every_end_sum_to_zero_and_only_leduc_knows_a_draw(
+@pytest.mark.parametrize(("game", "config"), GAMES[:7])
+def test_rewards_of_every_end_sum_to_zero_and_only_leduc_for_two_knows_a_draw(
     game: type[DealtEnv], config: dict[str, Any]
 ) -> None:
     ends = np.array([node.rewards for node in nodes(game, config) if node.over])
     assert not ends.sum(axis=1).any()
-    assert bool((ends == 0).all(axis=1).any()) == (game is LeducGames)
+    assert bool((ends == 0).all(axis=1).any()) == (game is LeducGames and config.get("players") is None)
 
 
 # -- deals and copies -------------------------------------------------------------------------------------------------
@@ -255,7 +290,9 @@ def test_a_deal_that_does_not_exist_is_refused(deal: int) -> None:
     [
         ("kuhn_poker", {"players": 6}, "players = 6"),
         ("leduc_poker", {"ranks": 1}, "ranks = 1"),
+        ("leduc_poker", {"ranks": 2, "players": 4}, "ranks = 2 make 4 cards; 4 players and the table need 5"),
         ("liars_dice", {"dice": 6}, "dice = 6"),
+        ("liars_dice", {"dice": 3, "players": 4}, "have 9,834,496 deals, more than the 1,000,000 that are listed"),
         ("liars_dice", {"side": 6}, "unknown key 'side'. Did you mean 'sides'"),
     ],
 )

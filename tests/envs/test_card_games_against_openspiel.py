@@ -19,7 +19,7 @@ pyspiel = pytest.importorskip("pyspiel")
 def open_spiel_state(env: DealtEnv, spiel: str, deal: int, history: History) -> Any:
     """OpenSpiel's state after the same deal and the same moves."""
     if isinstance(env, LiarsDiceGames):
-        hands = env.hands[list(divmod(deal, len(env.hands)))]
+        hands = env.hands[list(np.unravel_index(deal, (len(env.hands),) * env.players))]
         chance = np.concatenate([np.repeat(np.arange(env.sides), hand) for hand in hands]).tolist()
     else:
         assert isinstance(env, KuhnGames | LeducGames)
@@ -39,6 +39,7 @@ def open_spiel_state(env: DealtEnv, spiel: str, deal: int, history: History) -> 
         (KuhnGames, {}, "kuhn_poker"),
         (KuhnGames, {"players": 3}, "kuhn_poker(players=3)"),
         (LeducGames, {}, "leduc_poker"),
+        (LeducGames, {"suit_isomorphism": True}, "leduc_poker(suit_isomorphism=True)"),
         (LiarsDiceGames, {"sides": 3}, "liars_dice(dice_sides=3)"),
     ],
 )
@@ -58,12 +59,21 @@ def test_the_whole_game_is_open_spiels(game: type[DealtEnv], config: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("config", "spiel"), [({}, "liars_dice"), ({"dice": 2, "sides": 4}, "liars_dice(numdice=2,dice_sides=4)")]
+    ("game", "config", "spiel"),
+    [
+        (LiarsDiceGames, {}, "liars_dice"),
+        (LiarsDiceGames, {"dice": 2, "sides": 4}, "liars_dice(numdice=2,dice_sides=4)"),
+        (LiarsDiceGames, {"dice": 2}, "liars_dice(numdice=2)"),
+        (LeducGames, {"players": 3, "ranks": 4}, "leduc_poker(players=3)"),
+        (LeducGames, {"players": 4, "ranks": 5}, "leduc_poker(players=4)"),
+    ],
 )
-def test_random_games_of_liars_dice_end_as_in_open_spiel(config: dict[str, Any], spiel: str) -> None:
-    env, rng = LiarsDiceGames(300, config), np.random.default_rng(1)
-    frame = env.reset(np.arange(300), np.arange(300))
-    histories: list[History] = [()] * 300
+def test_random_games_go_as_in_open_spiel(game: type[DealtEnv], config: dict[str, Any], spiel: str) -> None:
+    copies = 200
+    env, rng = game(copies, config), np.random.default_rng(1)
+    frame = env.reset(np.arange(copies), np.arange(copies))
+    histories: list[History] = [()] * copies
+    pairs: set[tuple[bytes, str]] = set()
     checked = 0
     while not frame.over.all():
         actions, over = random_moves(env, frame, rng), frame.over
@@ -72,11 +82,15 @@ def test_random_games_of_liars_dice_end_as_in_open_spiel(config: dict[str, Any],
         for env_id in np.flatnonzero(~over).tolist():
             histories[env_id] = (*histories[env_id], int(actions[env_id, mover[env_id]]))
             state = open_spiel_state(env, spiel, int(env.deal[env_id]), histories[env_id])
-            if frame.over[env_id]:
+            assert state.is_terminal() == frame.over[env_id]
+            if state.is_terminal():
                 assert state.returns() == frame.rewards[env_id].tolist()
                 checked += 1
-            else:
-                player = state.current_player()
-                assert frame.present[env_id, player]
-                assert np.flatnonzero(frame.legal[0][env_id, player]).tolist() == state.legal_actions()
-    assert checked == 300
+                continue
+            player = state.current_player()
+            assert frame.present[env_id, player]
+            assert np.flatnonzero(frame.legal[0][env_id, player]).tolist() == state.legal_actions()
+            pairs.add((frame.obs[0][env_id, player].tobytes(), f"{player} {state.information_state_string()}"))
+    ours, theirs = {a for a, _ in pairs}, {b for _, b in pairs}
+    assert len(ours) == len(theirs) == len(pairs)  # equal observations where the information is equal
+    assert checked == copies

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marl.errors import ConfigError, PolicyError, SpaceMismatchError
+from marl.data.task import Array, Floats
+from marl.errors import ConfigError, PolicyError, SpaceMismatchError, UnknownNameError
 from marl.gametheory.merged.game import MergedGame, merge_game
 from marl.gametheory.merged.kernel import Table
 from marl.gametheory.tree.build import build_tree
@@ -17,7 +18,7 @@ from marl.gametheory.tree.response import best_response, expected_values
 from marl.gametheory.tree.tree import Tree
 from marl.policies.build import build_policy
 from marl.policies.config import ModelConfig, PolicySpec
-from marl.policies.policy import Policy
+from marl.policies.policy import Inputs, Policy
 from marl.policies.scripted import RandomPolicy
 from marl.policies.tabular import TabularPolicy
 
@@ -85,9 +86,20 @@ def test_the_best_response_is_a_policy_that_earns_its_value(name: str, config: d
 
 
 def test_a_response_remembers_where_the_same_view_asks_for_different_actions() -> None:
-    game = merge_game("dark_hex", {"rows": 2, "columns": 3, "version": "abrupt"})
-    found = [game.best_response(random_tables(game, seed), 0)[1] for seed in range(4)]
-    assert any(response.carry_size for response in found)
+    config = {"game": "prisoners_dilemma", "repetitions": 3, "observe": "last", "observe_round": False}
+    game, tree = merge_game("matrix_game", config), build_tree("matrix_game", config)
+    tables = []
+    for views in game.positions.views:
+        # Tit for tat: at first, and after the other one's cooperation, cooperate. Columns are one-hot, by player.
+        other = views.obs[:, 2:4] if views is game.positions.views[0] else views.obs[:, 0:2]
+        tables.append(np.eye(2)[(other[:, 1] > 0).astype(int)])
+    policies = as_policies(game, tables)
+    value, response = game.best_response(policies, 0)
+    # Whoever meets tit for tat cooperates until the last round: the same sight, the round before, asks for another action.
+    paid = expected_values(tree, strategy_of(tree, {**policies, "player_0": response}))
+    assert paid[0] == pytest.approx(value, abs=1e-12)
+    assert value > game.measure(policies).values[0]
+    assert response.carry_size == 1
 
 
 @pytest.mark.parametrize("budget", [1, 7, 100])
@@ -109,41 +121,69 @@ def test_a_cost_above_the_limit_is_refused_and_told() -> None:
     policies = {name: RandomPolicy(game.positions.kinds[0]) for name in game.positions.players}
     cost = game.cost(policies)
     assert (cost.positions, cost.information_sets) == (game.positions.num_open, 936)
-    assert cost == game.cost(policies, 0) + game.cost(policies, 1)
-    with pytest.raises(ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"):
+    assert cost.pairs == game.cost(policies, 0).pairs + game.cost(policies, 1).pairs
+    assert game.measure(policies).cost == cost
+    with pytest.raises(
+        ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"
+    ):
         game.measure(policies, limit=1e-9)
     assert game.measure(policies, limit=60.0).nash_conv == pytest.approx(4.747222222, abs=1e-9)
 
 
-def test_a_network_is_asked_once_for_each_view() -> None:
+def test_networks_are_read_as_on_trees() -> None:
     game, tree = merge_game("leduc_poker"), build_tree("leduc_poker")
-    asked: list[int] = []
     network = build_policy(PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8]), None, seed=3), tree.kinds[0])
-    network.register_forward_hook(lambda *_: asked.append(1))
-    policies = {name: network for name in tree.players}
+    policies = dict.fromkeys(tree.players, network)
     values, best = by_tree(tree, policies)
     measured = game.measure(policies)
     assert measured.values == pytest.approx(values, abs=1e-6)  # networks answer in float32
     assert measured.best == pytest.approx(best, abs=1e-6)
-    assert game.measure(policies, explore=False).nash_conv > measured.nash_conv
+    greedy = expected_values(tree, strategy_of(tree, policies, explore=False))
+    assert game.measure(policies, explore=False).values == pytest.approx(greedy, abs=1e-12)
+
+
+class Counting(RandomPolicy):
+    """Even chances, or none at all; counts how many rows it was asked for."""
+
+    rows, weight = 0, 1.0
+
+    def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
+        self.rows += len(inputs)
+        return np.full((len(inputs), self.kind.columns.options), self.weight)
+
+
+def test_a_policy_is_asked_once_for_each_view() -> None:
+    game = merge_game("dark_hex", {"rows": 2, "columns": 2})
+    policy = Counting(game.positions.kinds[0])
+    assert game.measure(dict.fromkeys(game.positions.players, policy)).nash_conv == pytest.approx(1.25, abs=1e-12)
+    assert policy.rows == sum(map(len, game.positions.views)) == 42
 
 
 def test_policies_that_cannot_be_read_at_views_are_refused() -> None:
     game = merge_game("kuhn_poker")
     kind = game.positions.kinds[0]
-    forgetful = RandomPolicy(kind)
-    spec = PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8], use_lstm=True), None, seed=0)
-    with pytest.raises(PolicyError, match="player_1 is a .* with a memory"):
-        game.measure({"player_0": forgetful, "player_1": build_policy(spec, kind)})
+    fine, silent = RandomPolicy(kind), Counting(kind)
+    silent.weight = 0.0
     with pytest.raises(ConfigError, match="no policy was given for player_1"):
-        game.measure({"player_0": forgetful})
-    other = merge_game("leduc_poker").positions.kinds[0]
+        game.measure({"player_0": fine})
+    other = RandomPolicy(merge_game("leduc_poker").positions.kinds[0])
     with pytest.raises(SpaceMismatchError, match="its policy was made for"):
-        game.measure({"player_0": forgetful, "player_1": RandomPolicy(other)})
-    empty = [np.zeros(views.legal.shape) for views in game.positions.views]
-    class Silent(RandomPolicy):
-        def probabilities(self, inputs: Any, carry: Any) -> Any:
-            return np.zeros((len(inputs), 2))
+        game.measure({"player_0": fine, "player_1": other})
     with pytest.raises(PolicyError, match="gives no legal action a chance at 6 of its 6 views"):
-        game.measure({"player_0": forgetful, "player_1": Silent(kind)})
-    assert empty
+        game.measure({"player_0": fine, "player_1": silent})
+
+
+def test_tables_of_other_shapes_are_refused() -> None:
+    game = merge_game("kuhn_poker")
+    with pytest.raises(ConfigError, match=r"shapes \[\(6, 2\), \(6, 3\)\] were given; expected \[\(6, 2\), \(6, 2\)\]"):
+        game.measure([np.full((6, 2), 0.5), np.full((6, 3), 1 / 3)])
+    with pytest.raises(ConfigError, match=r"for each of player_0, player_1 a row for each view"):
+        game.measure([np.full((6, 2), 0.5)])
+
+
+def test_a_player_may_be_named() -> None:
+    game = merge_game("kuhn_poker")
+    tables = random_tables(game, 0)
+    assert game.best_response(tables, "player_1")[0] == game.best_response(tables, 1)[0]
+    with pytest.raises(UnknownNameError, match=r"no player 'player_2'.* Players: player_0, player_1"):
+        game.best_response(tables, "player_2")

@@ -22,8 +22,8 @@ def test_views_of_cards_are_the_information_sets_of_the_tree(name: str) -> None:
 
 def test_kuhn_has_a_position_for_every_deal_and_course_of_bets() -> None:
     positions = positions_of("kuhn_poker")
-    # Six deals; of the nine courses four are decisions and five are ends.
-    assert (len(positions), int(positions.over.sum()), len(positions.source)) == (54, 30, 48)
+    # Six deals and four decisions. Ends are one per level: nothing follows from them, and edges say what was paid.
+    assert (positions.num_open, int(positions.over.sum()), len(positions.source)) == (24, 2, 48)
     assert np.allclose(positions.start_probability, 1 / 6)
     assert positions.level.tolist() == sorted(positions.level.tolist())
     assert (np.diff(positions.source) >= 0).all()

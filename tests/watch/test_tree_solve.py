@@ -57,7 +57,10 @@ def random_payoffs(seed: int, shape: tuple[int, ...], rounds: int) -> dict[str, 
 
 
 def all_games() -> list[tuple[Tree, dict[str, Any]]]:
-    found = [opened(name) for name in ("kuhn_poker", "kuhn_poker_3", "leduc_poker", "liars_dice_3", "two_step_game")]
+    found = [
+        opened(name)
+        for name in ("kuhn_poker", "kuhn_poker_3", "leduc_poker", "liars_dice_3", "goofspiel_3", "two_step_game")
+    ]
     for seed, (shape, rounds) in enumerate([((2, 2), 3), ((3, 2), 2), ((2, 2, 2), 2), ((2, 3, 2, 2), 1)]):
         found.append(opened("matrix_game", **random_payoffs(seed, shape, rounds)))
     return found

@@ -13,7 +13,14 @@ from marl.analysis.crossplay import Effort, Field, Progress, cross_play
 from marl.analysis.participants import Env, check_members, read_entrants
 from marl.analysis.payoff_table import caption
 from marl.analysis.report.best import best_section, find_best
-from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
+from marl.analysis.report.bounds import (
+    Bound,
+    exact_bounds,
+    exploitability_section,
+    merged_bounds,
+    table_bounds,
+    trained_bounds,
+)
 from marl.analysis.report.content import Section, plural
 from marl.analysis.report.curves import curves_section, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria, equilibria_section
@@ -24,6 +31,7 @@ from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import ranking_section, rankings
 from marl.analysis.report.sample import sample
 from marl.analysis.report.shown import shown_game
+from marl.analysis.report.strategic import strategic_section, strategic_view
 from marl.errors import ConfigError, DataError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
@@ -211,6 +219,8 @@ def _bounds(
     notes: list[str] = []
     if tree is not None:
         found, notes = exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
+    else:
+        found, notes = merged_bounds(setup.scenario, field, who, setup.task.kinds, asked.explore, asked.chance_samples)
     # Where the exact number is known, a lower bound says nothing more.
     known = {bound.name for bound in found}
     found += [bound for bound in table_bounds(payoffs) if bound.name not in known]
@@ -231,11 +241,13 @@ def _compose(
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
     curves, without = run_curves(who)
     best, names = find_best(ranked), [one.name for one in who]
+    view = strategic_view(payoffs, seed)
     sections = [
         best_section(best, names),
         game_section(facts),
         payoffs_section(payoffs, who),
         ranking_section(ranked),
+        *([] if view is None else [strategic_section(view)]),
         exploitability_section(bounds, notes, names),
         equilibria_section(equilibria),
         curves_section(curves, without),
@@ -248,6 +260,7 @@ def _compose(
         "entrants": [one.as_json() for one in who],
         "payoffs": payoffs.as_json(),
         "ranking": ranked.as_json(),
+        "strategic": None if view is None else view.as_json(),
         "exploitability": [bound.as_json() for bound in bounds],
         "equilibria": equilibria.as_json(),
         "curves": [run.as_json() for run in curves],

@@ -12,7 +12,8 @@ from marl.data.task import AgentID
 from marl.envs.adapters.board_scenes import Cells, told, winning_line
 from marl.envs.games.cards.hands import Seat
 from marl.envs.games.cards.kuhn import kuhn_table
-from marl.envs.games.cards.leduc import leduc_table, replay
+from marl.envs.games.cards.leduc import leduc_table
+from marl.envs.games.cards.leduc_course import replay
 
 PIECES = {"x": "X", "o": "O"}  # all others are empty cells
 RANKS = ("J", "Q", "K")
@@ -135,7 +136,7 @@ def leduc(state: Any, agents: Sequence[AgentID], viewer: AgentID | None) -> Mapp
         title, _, value = line.partition(":")
         said[title.split(" (")[0]] = value
     public, *held = map(int, said["Cards"].split())
-    if len(agents) != 2 or max(public, *held) >= 2 * len(RANKS):
+    if max(public, *held) >= 2 * len(RANKS):
         return None
     moves = f"{said['Round 1 sequence']} {said['Round 2 sequence']}".replace(",", " ")
     history = tuple(LEDUC_MOVES[word] for word in moves.split())
@@ -143,7 +144,7 @@ def leduc(state: Any, agents: Sequence[AgentID], viewer: AgentID | None) -> Mapp
     for agent, card, won in zip(agents, held, state.returns(), strict=True):
         seats.append(Seat(agent, cards=[_leduc_card(card)], won=won if state.is_terminal() else None))
     board = _leduc_card(public) if public >= 0 else None
-    return leduc_table(seats, board, replay(history), bool(state.is_terminal())).scene(viewer)
+    return leduc_table(seats, board, replay(history, len(agents))).scene(viewer)
 
 
 def _leduc_card(card: int) -> str:

@@ -1,11 +1,12 @@
 """What an exact measurement costs, known before it is made.
 
-How many information sets have a view follows from how many have the views before it, so a recursion on whole numbers over
+How many information sets a group has follows from how many the groups before it have, so a recursion on whole numbers over
 the blocks counts them all, level by level, without a single one being walked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,16 +33,6 @@ class Cost:
     memory_bytes: int
     seconds: float
 
-    def __add__(self, other: Cost) -> Cost:
-        """Both, one after the other."""
-        return Cost(
-            max(self.positions, other.positions),
-            self.information_sets + other.information_sets,
-            self.pairs + other.pairs,
-            max(self.memory_bytes, other.memory_bytes),
-            self.seconds + other.seconds,
-        )
-
     @property
     def text(self) -> str:
         """In words."""
@@ -49,6 +40,17 @@ class Cost:
             f"{self.positions:,} positions, {self.information_sets:,} information sets, about {self.seconds:.2g} s and "
             f"{self.memory_bytes / 1e6:,.0f} MB"
         )
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """Of several best responses, one after the other."""
+    return Cost(
+        max(cost.positions for cost in costs),
+        sum(cost.information_sets for cost in costs),
+        sum(cost.pairs for cost in costs),
+        max(cost.memory_bytes for cost in costs),
+        sum(cost.seconds for cost in costs),
+    )
 
 
 def cost_of(blocks: Blocks, positions: int, budget: int = BUDGET) -> Cost:
@@ -59,11 +61,11 @@ def cost_of(blocks: Blocks, positions: int, budget: int = BUDGET) -> Cost:
         cells = float(rows @ sizes)
         sets, pairs = sets + float(rows.sum()), pairs + cells
         products += float(rows @ (sizes * width))
-        # A level waits, cut to the budget, while those below it are walked; every piece begins its views anew.
+        # A level waits, cut to the budget, while those below it are walked; every piece begins its groups anew.
         held += min(cells, budget)
         pieces = max(1.0, float(rows @ width) / budget)
         parts += min(float(rows.sum()), pieces * int(np.count_nonzero(rows)))
-    entries = len(blocks.kernel.chance)
+    entries = len(blocks.layers.moves.chance)
     widest = float((sizes * width).max(initial=0))
     memory = REAL * (held + 2 * min(budget, pairs) + widest) + ENTRY * entries
     seconds = (
@@ -73,14 +75,13 @@ def cost_of(blocks: Blocks, positions: int, budget: int = BUDGET) -> Cost:
 
 
 def _levels(blocks: Blocks) -> list[Reals]:
-    """Per own decision: how many information sets have each view ``[V]``."""
-    kernel = blocks.kernel
-    begins = np.unique(kernel.view[kernel.start > 0])
-    rows = np.zeros(blocks.views)
-    rows[begins] = 1.0
-    ones = np.ones(len(blocks.view))
-    # Entries of the same two views add up: one for each action that joins them.
-    follows = sparse.csr_array(sparse.coo_array((ones, (blocks.next, blocks.view)), shape=(blocks.views, blocks.views)))
+    """Per own decision: how many information sets each group has ``[G]``."""
+    layers = blocks.layers
+    rows = np.zeros(blocks.groups)
+    rows[layers.group[layers.start > 0]] = 1.0
+    # Entries of the same two groups add up: one for each action that joins them.
+    entries = (np.ones(len(blocks.group)), (blocks.next, blocks.group))
+    follows = sparse.csr_array(sparse.coo_array(entries, shape=(blocks.groups, blocks.groups)))
     found = []
     while rows.any():
         found.append(rows)

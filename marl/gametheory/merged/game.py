@@ -16,8 +16,10 @@ import numpy as np
 from marl.envs.registry import EnvCreator
 from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
-from marl.gametheory.merged.cost import Cost, cost_of
+from marl.gametheory.merged.cost import Cost, cost_of, total
 from marl.gametheory.merged.kernel import Table, expected_values, fold
+from marl.gametheory.merged.layers import Layers
+from marl.gametheory.merged.memory import Remembered, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
 from marl.gametheory.merged.views import tables_of
@@ -36,6 +38,7 @@ class Measured:
 
     values: Reals  # [P] what each player earns
     best: Reals  # [P] what each would earn by its best response to the others
+    cost: Cost  # what was walked for it
 
     @property
     def gains(self) -> Reals:
@@ -55,15 +58,14 @@ class MergedGame:
         self.positions = positions
 
     def tables(self, policies: Mapping[str, Policy], explore: bool | None = None) -> list[Table]:
-        """Per player the chances ``[views, actions]`` of its actions."""
+        """Per player the chances ``[views, actions]`` of its actions; refuses policies with a memory."""
         return tables_of(self.positions, policies, explore)
 
     def cost(self, play: Play, player: int | None = None, *, budget: int = BUDGET) -> Cost:
         """What the best response of one player, or of all, costs: known before it is walked."""
-        tables = self._tables(play)
         players = range(self.positions.num_players) if player is None else (player,)
-        found = [self._cost(tables, each, budget) for each in players]
-        return sum(found[1:], found[0])
+        found = [self._cost(self.played(play, None, each), each, budget) for each in players]
+        return total(found)
 
     def measure(
         self, play: Play, *, budget: int = BUDGET, limit: float | None = None, explore: bool | None = None
@@ -72,31 +74,48 @@ class MergedGame:
 
         ``budget`` cells of a level are walked at once: more is not faster, less takes less memory.
         """
-        tables = self._tables(play, explore)
+        whole = self.played(play, explore)
+        if whole.positions is self.positions:
+            play = whole.tables  # nobody remembers anything, so nobody needs to be asked again
+        games = [self.played(play, explore, player) for player in range(self.positions.num_players)]
         if limit is not None:
-            self._check(self.cost(tables, budget=budget), limit)
-        best = []
-        for player in range(self.positions.num_players):
-            best.append(Walk(self._blocks(tables, player), budget).best_value())
-        return Measured(expected_values(self.positions, tables), np.array(best))
+            costs = [self._cost(game, player, budget) for player, game in enumerate(games)]
+            self._check(total(costs), limit)
+        best, costs = [], []
+        for player, game in enumerate(games):
+            blocks = _blocks(game, player)
+            costs.append(cost_of(blocks, game.positions.num_open, budget))
+            best.append(Walk(blocks, budget).best_value())
+        return Measured(expected_values(*whole), np.array(best), total(costs))
 
     def best_response(
-        self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None
+        self, play: Play, player: int | str, *, budget: int = BUDGET, explore: bool | None = None
     ) -> tuple[float, TabularPolicy]:
-        """The most that the player can earn against the others, and a policy that earns it."""
-        walk = Walk(self._blocks(self._tables(play, explore), player), budget)
-        return best_response(walk, self.positions, player)
+        """The most that the player, by number or name, can earn against the others, and a policy that earns it."""
+        if isinstance(player, str):
+            player = self.positions.player_index(player)
+        game = self.played(play, explore, player)
+        return best_response(Walk(_blocks(game, player), budget), game.positions, player)
 
-    def _tables(self, play: Play, explore: bool | None = None) -> Sequence[Table]:
+    def best_value(self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None) -> float:
+        """The same without the policy, which may be too large to be kept."""
+        game = self.played(play, explore, player)
+        return Walk(_blocks(game, player), budget).best_value()
+
+    def played(self, play: Play, explore: bool | None = None, exploiter: int | None = None) -> Remembered:
+        """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
-            return self.tables(play, explore)
-        return play
+            return with_memories(self.positions, play, explore=explore, exploiter=exploiter)
+        given, expected = [table.shape for table in play], [views.legal.shape for views in self.positions.views]
+        if given != expected:
+            raise ConfigError(
+                f"game {self.positions.name!r}: tables of the shapes {given} were given; expected {expected}: for each of "
+                f"{', '.join(self.positions.players)} a row for each view and a chance for each action."
+            )
+        return Remembered(self.positions, tuple(play))
 
-    def _blocks(self, tables: Sequence[Table], player: int) -> Blocks:
-        return Blocks(fold(self.positions, tables, player))
-
-    def _cost(self, tables: Sequence[Table], player: int, budget: int) -> Cost:
-        return cost_of(self._blocks(tables, player), self.positions.num_open, budget)
+    def _cost(self, game: Remembered, player: int, budget: int) -> Cost:
+        return cost_of(_blocks(game, player), game.positions.num_open, budget)
 
     def _check(self, cost: Cost, limit: float) -> None:
         if cost.seconds > limit:
@@ -104,6 +123,10 @@ class MergedGame:
                 f"game {self.positions.name!r}: an exact best response of every player takes {cost.text}, more than the limit "
                 f"of {limit:g} s. Raise the limit, take a smaller version of the game, or measure by trained best responses."
             )
+
+
+def _blocks(game: Remembered, player: int) -> Blocks:
+    return Blocks(Layers(fold(game.positions, game.tables, player)))
 
 
 def merge_game(

@@ -6,26 +6,25 @@ a native env is rows of arrays, so a level is compared as a table of bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TypeAlias
 
 import numpy as np
 
 from marl.data.task import AgentType, Array, Bools, Ints
-from marl.envs.batched import BatchedEnv
-from marl.errors import ConfigError
+from marl.envs.adapters.openspiel import OpenSpielEnv
+from marl.envs.vector.vector_env import DictVector
+from marl.gametheory.merged.dict_positions import ComparedCopy, compared_stage
+from marl.gametheory.merged.openspiel_positions import openspiel_positions
 from marl.gametheory.merged.positions import Positions, Views
 from marl.gametheory.merged.rows import Bytes, as_bytes, distinct
 from marl.gametheory.tree.build import check_players
 from marl.gametheory.tree.builder import Mark, TooLargeError
 from marl.gametheory.tree.chance import grow_all
-from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, States, joined, stage_for
+from marl.gametheory.tree.env_walker import MakeEnv, Sight, Stage, States, joined
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample, Reals
 
-StateKeys: TypeAlias = Callable[[States], Array]
-"""From ``n`` stored states to ``[n, ...]`` numbers that are equal where, and only where, the states are."""
 STEPPED = 500_000  # edges that are played at once, so that a wide level does not take all memory
 
 
@@ -33,23 +32,19 @@ def grow_positions(make: MakeEnv, chance_samples: int | None, max_positions: int
     """All positions of the env that ``make`` makes."""
     env = make(1)
     check_players(env.name, env.kinds, env.fixed_seats, chance_samples)
-    growth = PositionGrowth(env.name, tuple(env.seat_names), env.kinds, max_positions, keys_for(make, env))
+    inner = env.envs[0] if isinstance(env, DictVector) else None
+    # OpenSpiel's states tell their chance moves with probabilities, which no reset seed does.
+    if chance_samples is None and isinstance(inner, OpenSpielEnv):
+        return openspiel_positions(inner.game, env.name, env.kinds, max_positions)
+    growth = PositionGrowth(env.name, tuple(env.seat_names), env.kinds, max_positions)
     chance, sample = grow_all(growth, make, env, chance_samples)
     return growth.finish(chance, sample)
 
 
-def keys_for(make: MakeEnv, env: BatchedEnv) -> StateKeys:
-    """How states of this env are compared."""
-    if isinstance(stage_for(make), ManyLanes):
-        return row_keys
-    raise ConfigError(
-        f"env {env.name!r}: its states cannot be compared, so equal positions cannot be merged. Take a native env whose state "
-        "is arrays, or build a tree."
-    )
-
-
-def row_keys(states: States) -> Array:
-    """States of a native env: its arrays side by side."""
+def state_keys(stage: Stage, states: States) -> Array:
+    """What stored states are compared by ``[n, ...]``: arrays of a native env side by side, digests of any other."""
+    if isinstance(stage, ComparedCopy):
+        return stage.keys(states)
     return as_bytes([states[name] for name in sorted(states)])
 
 
@@ -98,7 +93,6 @@ class PositionGrowth:
     players: tuple[str, ...]
     kinds: tuple[AgentType, ...]
     max_nodes: int
-    keys: StateKeys
     size: int = 0
     on_trial: int = 0
     chunks: list[Chunk] = field(default_factory=list)
@@ -106,9 +100,12 @@ class PositionGrowth:
 
     # -- growing ---------------------------------------------------------------------------------------------------
 
+    def stage(self, make: MakeEnv) -> Stage:
+        return compared_stage(make)
+
     def begin(self, stage: Stage, states: States, sight: Sight, probability: Reals, first: int = 0) -> None:
         """These starts and everything that follows from them."""
-        key = self._key(states, sight)
+        key = self._key(stage, states, sight)
         places, start = distinct(key)
         chunk = Chunk(first, start, np.array(probability))
         self.chunks.append(chunk)
@@ -131,8 +128,10 @@ class PositionGrowth:
         for at in range(0, len(source), STEPPED):
             part, moves = source[at : at + STEPPED], np.maximum(actions[at : at + STEPPED], 0)
             after, seen = stage.step(stage.take(states, part), [moves[:, kind.seats] for kind in self.kinds])
-            key = self._key(after, seen)
+            key = self._key(stage, after, seen)
             places, target = distinct(key)
+            if isinstance(stage, ComparedCopy):
+                stage.check_equal(after, seen, target)
             keys.append(key[places])
             sights.append((part_of(seen, places), seen.rewards, target))
             found.append(stage.take(after, places))
@@ -146,10 +145,10 @@ class PositionGrowth:
         chunk.levels.append(self._level(np.concatenate(keys)[places], seen))
         return _taken(stage, found, places), seen
 
-    def _key(self, states: States, sight: Sight) -> Bytes:
+    def _key(self, stage: Stage, states: States, sight: Sight) -> Bytes:
         """What makes positions of a level different."""
         asked = sight.present & ~sight.over[:, None]
-        parts: list[Array] = [self.keys(states), ~sight.over, asked]
+        parts: list[Array] = [state_keys(stage, states), ~sight.over, asked]
         for kind, obs, legal in zip(self.kinds, sight.obs, sight.legal, strict=True):
             mine = asked[:, kind.seats]
             parts.append(np.where(mine[:, :, None], obs, np.zeros((), obs.dtype)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -25,18 +26,23 @@ Table = Reals
 """Chances ``[V, actions]`` of a player's actions at each of its views."""
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
-    """``n`` positions where the player is asked, sorted by its ``V`` views; ``E`` moves between them."""
+class Moves(NamedTuple):
+    """From one decision of the player to its next: ``E`` of them, sorted by source."""
 
-    legal: Bools  # [V, actions]
-    first: Ints  # [V + 1] where the positions of each view begin
-    own: Ints  # [n] numbers of the positions in the game
-    view: Ints  # [n]
     source: Ints  # [E] from which position,
     action: Ints  # [E] by which action,
     target: Ints  # [E] to which next position
     chance: Reals  # [E] with which probability of the others
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """``n`` positions where the player is asked, sorted by its ``V`` views."""
+
+    legal: Bools  # [V, actions]
+    own: Ints  # [n] numbers of the positions in the game
+    view: Ints  # [n]
+    moves: Moves
     reward: Reals  # [n, actions] what is paid until the next decision or the end
     start: Reals  # [n] where the first decision is
     paid: float  # before the first decision
@@ -49,15 +55,15 @@ def fold(positions: Positions, tables: Sequence[Table], player: int) -> Kernel:
     """What ``player`` meets when everybody else plays by its table ``[views, actions]``; its own table is not looked at."""
     game = _Fold(positions, edge_chances(positions, tables, player), player)
     reach, paid_later = game.until_asked()
-    source, action, target, chance = game.moves(reach)
     return Kernel(
         legal=positions.views[player].legal,
-        first=np.searchsorted(game.view, np.arange(len(positions.views[player]) + 1)),
-        own=game.own, view=game.view, source=source, action=action, target=target, chance=chance,
+        own=game.own,
+        view=game.view,
+        moves=game.moves(reach),
         reward=game.rewards(paid_later),
         start=game.at_first(reach),
         paid=float(positions.start_probability @ paid_later[positions.start]),
-    )  # fmt: skip
+    )
 
 
 def edge_chances(positions: Positions, tables: Sequence[Table], player: int | None = None) -> Reals:
@@ -112,21 +118,17 @@ class _Fold:
         everywhere[self.other_place >= 0] = paid
         return sparse.csr_array(reach), everywhere
 
-    def moves(self, reach: sparse.csr_array) -> tuple[Ints, Ints, Ints, Reals]:
-        """Sources, actions, targets and chances of the moves from one own position to the next."""
+    def moves(self, reach: sparse.csr_array) -> Moves:
+        """From one own position to the next."""
         edges = self.by_me
         rows = self._choices()
         size = len(self.own) * self.actions
         to_own = self._matrix(edges, rows, size, self.own_place, len(self.own))
         to_others = self._matrix(edges, rows, size, self.other_place, self.num_others)
-        found = sparse.coo_array(to_own + to_others @ reach)
-        choice = found.coords[0].astype(np.int64)
-        return (
-            choice // self.actions,
-            choice % self.actions,
-            found.coords[1].astype(np.int64),
-            np.asarray(found.data, np.float64),
-        )
+        # Compressed rows stand in order, so moves are sorted by their sources.
+        found = sparse.coo_array(sparse.csr_array(to_own + to_others @ reach))
+        choice, target = (part.astype(np.int64) for part in found.coords)
+        return Moves(choice // self.actions, choice % self.actions, target, np.asarray(found.data, np.float64))
 
     def rewards(self, paid_later: Reals) -> Reals:
         """What an action pays until the next decision ``[n, actions]``."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marl.data.task import Ints
+from marl.data.task import Array, Ints
 from marl.errors import ConfigError
 from marl.gametheory.merged.positions import Positions
+from marl.gametheory.merged.rows import as_bytes, distinct
 from marl.gametheory.merged.walk import Level, Walk
 from marl.gametheory.tree.tree import Reals
 from marl.policies.tabular import TabularPolicy
@@ -34,8 +35,8 @@ def best_response(walk: Walk, positions: Positions, player: int) -> tuple[float,
     """The most that the player can earn, and a policy that earns it."""
     reached = Reached()
     level = walk.first_level()
-    after: dict[int, Ints] = {view: np.zeros(len(rows), np.int64) for view, rows in level.items()}
-    value = walk.blocks.kernel.paid
+    after: dict[int, Ints] = {group: np.zeros(len(rows), np.int64) for group, rows in level.items()}
+    value = walk.blocks.layers.paid
     earned = None
     while level:
         chosen, worth = _choices(walk, level)
@@ -46,11 +47,11 @@ def best_response(walk: Walk, positions: Positions, player: int) -> tuple[float,
 
 def _choices(walk: Walk, level: Level) -> tuple[dict[int, Ints], float]:
     """Best actions, as numbers among the legal ones, of a level's information sets, and what all of them are worth."""
-    chosen: dict[int, Ints] = {view: np.zeros(len(rows), np.int64) for view, rows in level.items()}
+    chosen: dict[int, Ints] = {group: np.zeros(len(rows), np.int64) for group, rows in level.items()}
     worth = 0.0
     for piece in walk.pieces(level):
-        for (view, rows), q in zip(piece, walk.q_values(level, piece), strict=True):
-            chosen[view][rows] = q.argmax(axis=0)
+        for (group, rows), q in zip(piece, walk.q_values(level, piece), strict=True):
+            chosen[group][rows] = q.argmax(axis=0)
             worth += float(q.max(axis=0).sum())
     return chosen, worth
 
@@ -62,23 +63,23 @@ def _follow(
     blocks = walk.blocks
     parts: dict[int, list[Reals]] = {}
     pasts: dict[int, list[Ints]] = {}
-    for view, rows in level.items():
-        legal = np.flatnonzero(blocks.kernel.legal[view])
-        action = legal[chosen[view]]
+    for group, rows in level.items():
+        legal = np.flatnonzero(blocks.layers.legal[group])
+        action = legal[chosen[group]]
         choice = 1 + (len(reached.view) + np.arange(len(rows))) * blocks.actions + action
-        reached.view += [view] * len(rows)
+        reached.view += [int(blocks.layers.seen[group])] * len(rows)
         reached.action += action.tolist()
-        reached.after += after[view].tolist()
-        then = rows @ blocks.matrix(view)
-        for number, following, columns in blocks.after(view):
+        reached.after += after[group].tolist()
+        then = rows @ blocks.matrix(group)
+        for number, following, columns in blocks.after(group):
             part = then[:, columns]
             # Where the others never lead there is nothing to know.
-            happens = np.flatnonzero((chosen[view] == number) & part.any(axis=1))
+            happens = np.flatnonzero((chosen[group] == number) & part.any(axis=1))
             if happens.size:
                 parts.setdefault(following, []).append(part[happens])
                 pasts.setdefault(following, []).append(choice[happens])
-    below = {view: np.concatenate(found) for view, found in parts.items()}
-    return below, {view: np.concatenate(found) for view, found in pasts.items()}
+    below = {group: np.concatenate(found) for group, found in parts.items()}
+    return below, {group: np.concatenate(found) for group, found in pasts.items()}
 
 
 def _table(positions: Positions, player: int, reached: Reached) -> TabularPolicy:
@@ -97,6 +98,11 @@ def _table(positions: Positions, player: int, reached: Reached) -> TabularPolicy
             "the same."
         )
     obs = np.asarray(views.obs[view], kind.obs_dtype)
-    legal = views.legal[view] if kind.masked and after.size else views.legal[:0]
+    # One observation may come with several masks, which are several views then.
+    legal = views.legal[view] if kind.masked and _repeats(obs) else views.legal[:0]
     seat = np.full(len(view), player - kind.first_seat)
     return TabularPolicy(kind, obs, np.eye(options)[action], seat, after, legal)
+
+
+def _repeats(obs: Array) -> bool:
+    return len(distinct(as_bytes([obs]))[0]) < len(obs)

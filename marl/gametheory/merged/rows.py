@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +22,8 @@ def as_bytes(parts: Sequence[Array]) -> Bytes:
         plain = np.ascontiguousarray(part)
         if plain.dtype.kind == "f":
             plain = plain + np.zeros((), plain.dtype)
-        columns.append(plain.reshape(count, -1).view(np.uint8).reshape(count, -1))
+        wide = math.prod(plain.shape[1:]) * plain.itemsize  # said, because no rows do not tell it
+        columns.append(plain.reshape(-1).view(np.uint8).reshape(count, wide))
     width = sum(column.shape[1] for column in columns)
     columns.append(np.zeros((count, -width % WORD), np.uint8))
     return np.concatenate(columns, axis=1)

@@ -8,12 +8,15 @@ import numpy as np
 
 from marl.data.task import AgentType, Array, Bools, Ints
 from marl.gametheory.tree.builder import Asked, Growth
-from marl.gametheory.tree.env_walker import Sight, Stage, States
+from marl.gametheory.tree.env_walker import MakeEnv, Sight, Stage, States, stage_for
 from marl.gametheory.tree.tree import Reals
 
 
 class TreeGrowth(Growth):
     """A tree that grows from the starts of an env."""
+
+    def stage(self, make: MakeEnv) -> Stage:
+        return stage_for(make)
 
     def begin(self, stage: Stage, states: States, sight: Sight, probability: Reals, first: int = 0) -> None:
         """One root for each start, and everything below them."""

@@ -27,7 +27,7 @@ from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ChanceError, ConfigError, EnvError
 from marl.gametheory.tree.builder import Mark, TooLargeError
-from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin, stage_for
+from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample, Reals
 
@@ -50,6 +50,9 @@ class Growing(Protocol):
     size: int
     max_nodes: int
     on_trial: int  # more nodes than max_nodes that may be there for a while, because they may be taken away again
+
+    def stage(self, make: MakeEnv) -> Stage:
+        """What the env is walked with."""
 
     def begin(self, stage: Stage, states: States, sight: Sight, probability: Reals, first: int = 0) -> None:
         """Starts, numbered from ``first`` on, and everything that follows from them."""
@@ -119,7 +122,7 @@ def _check_deal_probabilities(env: DealtEnv) -> None:
 def grow_listed(growth: Growing, make: MakeEnv, env: BatchedEnv, listed: Outcomes) -> Grown:
     """A dict env that lists its outcomes. Outcomes that play alike count together."""
     _check_accepted(env, listed)
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     for outcome, probability in zip(*listed, strict=True):
         starts.play(Start(0, outcome, True), probability)
     starts.set_probabilities()
@@ -131,7 +134,7 @@ def grow_listed(growth: Growing, make: MakeEnv, env: BatchedEnv, listed: Outcome
 def grow_certain(growth: Growing, make: MakeEnv, env: BatchedEnv) -> Grown:
     """A native env that says that nothing in it is random."""
     _check_repeats(env, [Start(seed) for seed in range(COURSES)])
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     starts.play(Start(0))
     starts.set_probabilities()
     _check_complete(starts, env.name, "seed 0 does not give, though the env is `deterministic`")
@@ -254,7 +257,7 @@ class Starts:
 def grow_seeds(growth: Growing, make: MakeEnv, env: BatchedEnv, samples: int | None) -> Grown:
     """So many seeds, or as many as it takes. However alike they play, they are a sample."""
     _check_repeats(env, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     if samples is None:
         _draw_until_nothing_new(starts, env.name)
     else:

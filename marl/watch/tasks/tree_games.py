@@ -23,6 +23,13 @@ CARDS = {
     "leduc_poker": Game("Leduc poker", "leduc_poker"),
     "liars_dice_3": Game("Liar's dice, one die with 3 sides", "liars_dice", {"sides": 3}),
     "liars_dice_4": Game("Liar's dice, one die with 4 sides", "liars_dice", {"sides": 4}),
+    "goofspiel_3": Game("Goofspiel, 3 cards, falling prizes", "goofspiel", {"cards": 3, "points_order": "descending"}),
+    "goofspiel_4_hidden": Game(
+        "Goofspiel, 4 cards, falling prizes, hidden bids",
+        "goofspiel",
+        {"cards": 4, "points_order": "descending", "imp_info": True},
+    ),
+    "tiny_hanabi": Game("Tiny Hanabi", "tiny_hanabi"),
 }
 NETWORKS = {
     "two_step_game": Game("Two-step game", "two_step_game"),

@@ -16,8 +16,10 @@ from marl.envs.batched import BatchedEnv
 from marl.envs.branching import action_names
 from marl.envs.games.cards.betting import RANKS, BettingGames
 from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
+from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.gametheory.tree.tree import CHANCE, Tree
 
 LONGEST = 60  # characters of an observation that has no words
@@ -161,9 +163,19 @@ def _(env: BettingGames, obs: Array) -> str:
 
 @hand_of.register
 def _(env: LiarsDiceGames, obs: Array) -> str:
-    shares = obs[2 : 2 + env.sides]
+    shares = obs[env.players : env.players + env.sides]
     counts = np.rint(shares * env.config.dice)
     return _faces(counts.astype(np.int64))
+
+
+@hand_of.register
+def _(env: GoofspielGames, obs: Array) -> str:
+    return f"holds {' '.join(map(str, env.hand_in(obs).tolist()))}"
+
+
+@hand_of.register
+def _(env: TinyHanabiGames, obs: Array) -> str:
+    return f"card {int(obs[env.players :].argmax())}"
 
 
 @singledispatch
@@ -185,10 +197,19 @@ def _(env: BettingGames, deal: int) -> str:
 
 @deal_of.register
 def _(env: LiarsDiceGames, deal: int) -> str:
-    first, second = divmod(deal, len(env.hands))
-    own = _faces(env.hands[first])
-    other = _faces(env.hands[second])
-    return f"{own} | {other}"
+    held = np.unravel_index(deal, (len(env.hands),) * env.players)
+    return " | ".join(_faces(env.hands[hand]) for hand in held)
+
+
+@deal_of.register
+def _(env: GoofspielGames, deal: int) -> str:
+    prizes = env.orders[deal] + 1
+    return f"prizes {' '.join(map(str, prizes.tolist()))}"
+
+
+@deal_of.register
+def _(env: TinyHanabiGames, deal: int) -> str:
+    return " | ".join(map(str, env.cards[deal].tolist()))
 
 
 def _faces(counts: Ints) -> str:
@@ -200,10 +221,6 @@ def _faces(counts: Ints) -> str:
 
 def _card_names(env: BettingGames) -> list[str]:
     """Ranks; with suits where the pack has them."""
-    if not isinstance(env, LeducGames):
-        return list(RANKS[-env.rules.num_cards :])
-    names: list[str] = []
-    for rank in RANKS[-env.config.ranks :]:
-        for suit in SUITS:
-            names.append(f"{rank}{suit}")
-    return names
+    if isinstance(env, LeducGames):
+        return env.card_names(SUITS)
+    return list(RANKS[-env.rules.num_cards :])

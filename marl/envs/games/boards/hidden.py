@@ -16,22 +16,19 @@ Equal positions that were reached in different orders are therefore equal rows, 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from gymnasium import spaces
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
-from marl.envs.batched import NativeEnv
+from marl.data.task import AgentID, Bools, Floats, Ints
 from marl.envs.games.boards.drawing import PIECES, Cells, board_scene, board_text, cell_names, clicks, rows_of
+from marl.envs.games.boards.two_players import PLAYERS, TwoPlayerBoards, zero_sum
 from marl.envs.games.boards.winning import Wins
-from marl.envs.games.cards.dealt import checked_moves, settle, turns
 
 UNKNOWN, OWN, SEEN = 0, 1, 2
-PLAYERS = ("player_0", "player_1")
 
 
 class HiddenConfig(Config):
@@ -43,16 +40,14 @@ class HiddenConfig(Config):
     )
 
 
-class HiddenBoards(NativeEnv):
-    """``num_envs`` games for two on ``rows x columns`` cells; an action is a cell, counted row by row.
+class HiddenBoards(TwoPlayerBoards):
+    """``num_envs`` games on ``rows x columns`` cells; an action is a cell, counted row by row.
 
-    A player sees its number, its own stones and the foreign stones it has run into, and may play every other cell. Global
-    state: what both see. Who wins gets 1 and the other one -1; a full board without a winner is a draw.
+    A player knows its own stones and the foreign stones it has run into, and may play every other cell. Global state: what
+    both know. Who wins gets 1 and the other one -1; a full board without a winner is a draw.
     """
 
     state_arrays = ("marks", "over")
-    deterministic = True
-    title: str
     style = "squares"
     rows: int
     columns: int
@@ -62,62 +57,48 @@ class HiddenBoards(NativeEnv):
         self.cells = self.rows * self.columns
         self.state_size = 4 * self.cells
         self.abrupt = version == "abrupt"
-        seen = spaces.Box(0, 1, (2 + 2 * self.cells,), np.float32)
-        self.kinds = number_seats([AgentType("player", PLAYERS, seen, spaces.Discrete(self.cells), masked=True)])
+        self._seat(2 * self.cells, self.cells)
         self.marks = np.zeros((num_envs, 2, self.cells), np.int8)
-        self.over = np.zeros(num_envs, bool)  # follows from the marks; kept because it is asked for in every step
 
     def _start(self, env_ids: Ints, seeds: Ints) -> None:
         del seeds
         self.marks[env_ids] = UNKNOWN
         self.over[env_ids] = False
 
-    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
-        env_ids, mover = np.arange(self.num_envs), self._mover()
-        legal = self.marks[env_ids, mover] == UNKNOWN
-        moves = checked_moves(self, actions, mover, legal, self.over)
-        going = np.flatnonzero(~self.over)
-        who, where = mover[going], moves[going]
-        # The mover learns about a foreign stone by running into it, and in no other way.
-        taken = self.marks[going, 1 - who, where] == OWN
-        self.marks[going, who, where] = np.where(taken, SEEN, OWN)
-        won = self._won()
-        # Stones of the two never share a cell, so as many marks of owners as cells fill the board.
-        full = (self.marks == OWN).sum(axis=(1, 2)) == self.cells
-        self.over = won.any(axis=1) | full
-        payoffs = won.astype(np.float32) - won[:, ::-1]
-        return settle(payoffs, self.over.copy())
-
     def _mover(self) -> Ints:
-        """Who is to move; means nothing once the game is over."""
         moved = self.marks != UNKNOWN if self.abrupt else self.marks == OWN
         mover: Ints = moved.sum(axis=(1, 2)) % 2
         return mover
 
+    def _legal(self, mover: Ints) -> Bools:
+        unknown: Bools = self.marks[np.arange(self.num_envs), mover] == UNKNOWN
+        return unknown
+
+    def _move(self, env_ids: Ints, who: Ints, moves: Ints) -> None:
+        # The mover learns about a foreign stone by running into it, and in no other way.
+        taken = self.marks[env_ids, 1 - who, moves] == OWN
+        self.marks[env_ids, who, moves] = np.where(taken, SEEN, OWN)
+
+    def _outcome(self) -> tuple[Floats, Bools]:
+        won = self._won()
+        # Stones of the two never share a cell, so as many stones as cells fill the board.
+        full = (self.marks == OWN).sum(axis=(1, 2)) == self.cells
+        return zero_sum(won), won.any(axis=1) | full
+
     def _won(self) -> Bools:
         """``[E, 2]``: whose stones win."""
-        return np.stack([self.wins[player](self.marks[:, player] == OWN) for player in (0, 1)], axis=1)
+        first, second = self.wins
+        return np.stack([first(self.marks[:, 0] == OWN), second(self.marks[:, 1] == OWN)], axis=1)
 
-    def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
+    def _known(self) -> Floats:
         known = np.empty((self.num_envs, 2, 2, self.cells), np.float32)
         known[:, :, 0] = self.marks == OWN
         known[:, :, 1] = self.marks == SEEN
-        obs = np.empty((self.num_envs, 2, 2 + 2 * self.cells), np.float32)
-        obs[:, :, :2] = np.eye(2)
-        obs[:, :, 2:] = known.reshape(self.num_envs, 2, -1)
-        present = turns(self._mover(), self.over, 2)
-        masks = (self.marks == UNKNOWN) | ~present[:, :, None]  # those who wait could do anything
-        return (obs,), (masks,), present, known.reshape(self.num_envs, -1)
+        return known.reshape(self.num_envs, 2, -1)
 
     @abstractmethod
     def _decided(self, env_id: int) -> list[list[int]]:
         """The cells, as rows and columns, that have won; none while nobody has."""
-
-    def _turn(self, env_id: int) -> AgentID | None:
-        """Who is to move; nobody once the game is over."""
-        if self.over[env_id]:
-            return None
-        return PLAYERS[self._mover()[env_id]]
 
     def _board(self, env_id: int, viewer: AgentID | None) -> Cells:
         """The pieces that the viewer knows of, or all of them."""
@@ -144,12 +125,10 @@ class HiddenBoards(NativeEnv):
         return board_scene(self.title, self._board(env_id, viewer), turn, line=[], actions=actions, style=self.style)
 
     def render(self, env_id: int) -> str:
-        turn = self._turn(env_id)
-        state = "the game is over" if turn is None else f"{turn} to move"
         shown = f"board:\n{self._text(env_id, None)}"
         for player in PLAYERS:
             shown += f"\n{player} sees:\n{self._text(env_id, player)}"
-        return f"{self.title}; {state}\n{shown}"
+        return f"{self.title}; {self._next(env_id)}\n{shown}"
 
     def _text(self, env_id: int, viewer: AgentID | None) -> str:
         return board_text(self._board(env_id, viewer))

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from marl.envs.games.boards.drawing import places
 from marl.envs.games.boards.hidden import OWN, HiddenBoards, HiddenConfig
+from marl.envs.games.boards.lines import check_line
 from marl.envs.games.boards.winning import all_lines, in_a_row
 
 
@@ -25,8 +26,7 @@ class PhantomConfig(HiddenConfig):
 
     @model_validator(mode="after")
     def _line_fits(self) -> PhantomConfig:
-        if self.connect > max(self.rows, self.columns):
-            raise ValueError(f"connect is {self.connect}, but the board is only {self.rows} x {self.columns}")
+        check_line(self.connect, self.rows, self.columns)
         return self
 
 

@@ -1,8 +1,8 @@
 """Card games whose public course is a small tree, played by table look-up.
 
 A *position* is a sequence of moves that all players have seen. Tables say who moves there, what is legal, which
-position a move leads to, and what everybody is paid where the game ends, for every deal. An env is then two numbers,
-its deal and its position, and a step of all envs is ``position = child[position, move]``.
+position a move leads to, what is in the pot and who can win it, and how strong everybody's cards are in every deal. An
+env is then two numbers, its deal and its position, and a step of all envs is ``position = child[position, move]``.
 
 A player sees which player it is, its own card, the cards on the table and all moves so far. Two such observations are
 equal exactly where the player cannot tell the situations apart and remembers everything.
@@ -66,7 +66,22 @@ class Rules:
     board: Ints  # [D, cards that may be turned up]
     board_seen: Bools  # [P, cards that may be turned up]
     moves_seen: Floats  # [P, width]: the moves so far
-    payoffs: Floats  # [P, D, n]; means nothing where the game goes on
+    paid: Ints  # [P, n]: into the pot
+    claims: Bools  # [P, n]: who can still win it
+    strength: Ints  # [D, n]: of what they hold, with the table
+
+    def payoffs(self, position: Ints, deal: Ints) -> Floats:
+        """``[..., n]``: what each player wins less what it put in; means nothing where the game goes on.
+
+        Computed where games end: a table by positions and deals would be large with three players.
+        """
+        paid = self.paid[position]
+        held = np.where(self.claims[position], self.strength[deal], -1)
+        best = held == held.max(axis=-1, keepdims=True)
+        pot = paid.sum(axis=-1, keepdims=True)
+        share = best * pot / best.sum(axis=-1, keepdims=True)
+        won: Floats = (share - paid).astype(np.float32)
+        return won
 
 
 class BettingGames(DealtEnv):
@@ -96,7 +111,7 @@ class BettingGames(DealtEnv):
         tree, before = self.rules.positions, self.position
         moves = self._moves(actions, tree.mover[before], tree.legal[before], tree.over[before])
         self.position = np.where(tree.over[before], before, tree.child[before, moves])
-        return settle(self.rules.payoffs[self.position, self.deal], tree.over[self.position])
+        return settle(self.rules.payoffs(self.position, self.deal), tree.over[self.position])
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
         tree, rows, env_ids = self.rules.positions, self.position, self.num_envs

@@ -65,6 +65,13 @@ class DealtEnv(NativeEnv):
     def _moves(self, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
         return checked_moves(self, actions, mover, legal, over)
 
+    def _joint_moves(self, actions: Sequence[Array], legal: Bools, over: Bools) -> Ints:
+        """The actions ``[E, A]`` of all players, who move at once; ``legal`` is ``[E, A, actions]``."""
+        moves = []
+        for seat in range(legal.shape[1]):
+            moves.append(checked_moves(self, actions, np.full(self.num_envs, seat), legal[:, seat], over))
+        return np.stack(moves, axis=1)
+
 
 def checked_moves(env: BatchedEnv, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
     """The action ``[E]`` of each env's mover in a game of turns; envs that are over are not looked at."""

@@ -40,7 +40,7 @@ class Seat:
 
 @dataclass
 class CardTable:
-    """A moment of a card game. ``open_hands``: all show what they hold, as at a showdown."""
+    """A moment of a card game. ``open_hands``: all who have not folded show what they hold, as at a showdown."""
 
     title: str
     seats: Sequence[Seat]
@@ -59,7 +59,7 @@ class CardTable:
         """Of the hands, everybody's, or only the viewer's own until they are shown."""
         players = []
         for seat in self.seats:
-            visible = viewer is None or viewer == seat.name or self.open_hands
+            visible = viewer is None or viewer == seat.name or (self.open_hands and not seat.folded)
             players.append(seat.shown(visible))
         return {
             "kind": "cards",
@@ -80,8 +80,10 @@ class CardTable:
 
     def _next(self) -> str:
         if not self.over:
-            (mover,) = [seat.name for seat in self.seats if seat.turn]
-            return f"{mover} is to move."
+            movers = [seat.name for seat in self.seats if seat.turn]
+            if len(movers) > 1:
+                return f"{', '.join(movers)} are to move at once."
+            return f"{movers[0]} is to move."
         won = ", ".join(f"{seat.name} {seat.won:+g}" for seat in self.seats if seat.won is not None)
         return f"The game is over: {won}."
 
@@ -90,4 +92,6 @@ def _hand(player: Mapping[str, Any]) -> str:
     held = [*player["cards"], *player["dice"]]
     if None in held:
         return "something hidden"
+    if not held:
+        return "nothing"
     return " ".join(map(str, held))

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from marl.config import Config
-from marl.data.task import AgentID, Floats, Ints
+from marl.data.task import AgentID, Floats
 from marl.envs.games.cards.betting import RANKS, BettingGames, History, Positions, Rules, positions
 from marl.envs.games.cards.hands import CardTable, Seat
 
@@ -64,7 +64,7 @@ class KuhnGames(BettingGames):
         """Cards are shown at the end, unless somebody gave up after a bet."""
         tree, row, deal = self.rules.positions, self.position[env_id], self.deal[env_id]
         cards = [RANKS[-self.rules.num_cards :][card] for card in self.rules.cards[deal]]
-        payoffs = self.rules.payoffs[row, deal].tolist()
+        payoffs = self.rules.payoffs(row, deal).tolist()
         return kuhn_table(cards, tree.histories[row], payoffs if tree.over[row] else None).scene(viewer)
 
 
@@ -93,6 +93,7 @@ def kuhn_table(cards: Sequence[str], history: History, payoffs: Sequence[float] 
 def _rules(players: int) -> Rules:
     cards = np.array(list(permutations(range(players + 1), players)))
     tree = positions(2, lambda history: _mover_and_legal(history, players))
+    bets = np.array([_bets(history, players) for history in tree.histories])
     return Rules(
         positions=tree,
         deal_probabilities=np.full(len(cards), 1 / len(cards)),
@@ -101,7 +102,9 @@ def _rules(players: int) -> Rules:
         board=np.zeros((len(cards), 0), np.int64),
         board_seen=np.zeros((len(tree.histories), 0), bool),
         moves_seen=_moves_seen(tree, 2 * players - 1),
-        payoffs=np.array([_payoffs(history, cards) for history in tree.histories]),
+        paid=1 + bets,
+        claims=bets | ~bets.any(axis=1, keepdims=True),  # where all have passed, all of them show their cards
+        strength=cards,
     )
 
 
@@ -122,17 +125,10 @@ def _moves_seen(tree: Positions, longest: int) -> Floats:
     return seen.reshape(len(seen), -1)
 
 
-def _payoffs(history: History, cards: Ints) -> Floats:
-    """``[D, n]``: what each player wins, less what it put in."""
-    players = cards.shape[1]
-    bet = np.zeros(players, bool)
+def _bets(history: History, players: int) -> list[bool]:
+    """Which players have bet."""
+    bet = [False] * players
     for turn, move in enumerate(history):
         if move == BET:
             bet[turn % players] = True
-    paid = 1 + bet
-    claims = bet
-    if not bet.any():  # all have passed: all of them show their cards
-        claims = np.ones(players, bool)
-    winner = np.where(claims, cards, -1).argmax(axis=1)
-    won: Floats = (winner[:, None] == np.arange(players)) * np.float32(paid.sum())
-    return won - paid.astype(np.float32)
+    return bet
