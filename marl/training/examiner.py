@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from marl.data.task import PolicyID
+from marl.errors import UserError
 from marl.gametheory.tree.tree import Tree
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
@@ -19,7 +20,7 @@ from marl.rollout.pool import WorkerPool
 from marl.scenario.resolve import Setup
 from marl.training.examination.figures import EXACT, LOWER, SAMPLED, Exploitability
 from marl.training.examination.game import Asked, ExaminedGame, Progress
-from marl.training.examination.methods import choose
+from marl.training.examination.methods import EXACT_ONES, choose, lower_bounds
 from marl.training.examination.tree import ByTree
 
 __all__ = ["EXACT", "LOWER", "SAMPLED", "Examiner", "Exploitability", "Progress"]
@@ -60,6 +61,17 @@ class Examiner:
         ``progress`` is called with the env steps that best responses have been trained for, and how many there will be.
         """
         asked = Asked(policies, workers, number, progress)
+        try:
+            return self._measured(asked)
+        except UserError as error:
+            is_exact = self.choice.first.name in EXACT_ONES
+            if self.config.method != "auto" or not is_exact:
+                raise
+            # A population may grow beyond what merges, and a run is worth more than an exact figure of it.
+            self.choice = lower_bounds(self.game, self.config, [error])
+            return self._measured(asked)
+
+    def _measured(self, asked: Asked) -> Exploitability:
         found = []
         for method in self.choice.methods:
             measured = method.measure(asked)

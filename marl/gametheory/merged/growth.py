@@ -13,7 +13,10 @@ from hashlib import sha256
 import numpy as np
 
 from marl.data.task import AgentType, Array, Bools, Ints
+from marl.envs.adapters.openspiel import OpenSpielEnv
+from marl.envs.vector.vector_env import DictVector
 from marl.gametheory.merged.dict_positions import ComparedCopy, compared_stage
+from marl.gametheory.merged.openspiel_positions import openspiel_positions
 from marl.gametheory.merged.positions import Positions, Views
 from marl.gametheory.merged.rows import Bytes, as_bytes, distinct
 from marl.gametheory.tree.build import check_players
@@ -29,6 +32,10 @@ def grow_positions(make: MakeEnv, chance_samples: int | None, max_positions: int
     """All positions of the env that ``make`` makes."""
     env = make(1)
     check_players(env.name, env.kinds, env.fixed_seats, chance_samples)
+    inner = env.envs[0] if isinstance(env, DictVector) else None
+    # OpenSpiel's states tell their chance moves with probabilities, which no reset seed does.
+    if chance_samples is None and isinstance(inner, OpenSpielEnv):
+        return openspiel_positions(inner.game, env.name, env.kinds, max_positions)
     growth = PositionGrowth(env.name, tuple(env.seat_names), env.kinds, max_positions)
     chance, sample = grow_all(growth, make, env, chance_samples)
     return growth.finish(chance, sample)

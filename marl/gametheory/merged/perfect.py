@@ -91,7 +91,7 @@ class _Induction:
     def __init__(self, positions: Positions) -> None:
         self.positions = positions
         self.values = np.zeros((len(positions), positions.num_players))
-        self.tables = [np.zeros(views.legal.shape) for views in positions.views]
+        self.tables: list[Reals] = [np.zeros(views.legal.shape) for views in positions.views]
         self.chosen = [np.full(len(views), -1, np.int64) for views in positions.views]
         self.ties = self.ties_that_matter = 0
         self.scale = 1.0

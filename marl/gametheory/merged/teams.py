@@ -16,12 +16,10 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array, Bools, Ints
 from marl.errors import ConfigError
-from marl.gametheory.merged.blocks import Blocks
 from marl.gametheory.merged.cost import Cost
 from marl.gametheory.merged.game import MergedGame
-from marl.gametheory.merged.kernel import Table, fold
+from marl.gametheory.merged.kernel import Table
 from marl.gametheory.merged.positions import Positions, Views
-from marl.gametheory.merged.walk import Walk
 
 MOST_ACTIONS = 4_096  # joint actions of a team
 
@@ -44,7 +42,7 @@ class TeamGame:
 
     def best_value(self, tables: Sequence[Table]) -> float:
         """The most that the team can earn together against the others, who play by tables of the game before."""
-        return Walk(Blocks(fold(self.positions, self.tables(tables), self.team))).best_value()
+        return MergedGame(self.positions).best_value(self.tables(tables), self.team)
 
     def cost(self, tables: Sequence[Table]) -> Cost:
         """What that costs."""

@@ -10,11 +10,10 @@ from typing import ClassVar
 
 from marl.data.task import AgentID
 from marl.errors import ConfigError
-from marl.gametheory.merged.blocks import Blocks
+from marl.gametheory.merged.cost import total
 from marl.gametheory.merged.game import MergedGame
-from marl.gametheory.merged.kernel import expected_values, fold
+from marl.gametheory.merged.kernel import expected_values
 from marl.gametheory.merged.teams import TeamGame, with_team
-from marl.gametheory.merged.walk import Walk
 from marl.gametheory.tree.tree import Reals
 from marl.policies.build import build_policies
 from marl.policies.mixture import Mixture
@@ -39,14 +38,18 @@ class ByPositions(Method):
     told: ClassVar[str] = "best responses are computed on merged positions"
 
     def __init__(self, game: ExaminedGame, config: ExploitabilityConfig) -> None:
-        self.game = game
+        self.game, self.limit = game, config.max_seconds
         policies = game.by_seat(build_policies(game.setup.policies, game.setup.task.kinds))
         check_groups(game, policies)
         if config.method == "auto":
             check_memories(policies)
         self.merged = MergedGame(positions_for(game.setup.scenario, config))
-        self.merged.cost(policies, 0)  # what cannot be read as tables shows now, not after the first iterations
         self.teams = self._team_games()
+        # What cannot be read as tables shows now, not after the first iterations.
+        if self.teams:
+            self.merged.tables(policies)
+        else:
+            self.merged.cost(policies, 0)
         self.effort = self._effort()
         if self.effort.seconds > config.max_seconds:
             raise ConfigError(
@@ -71,8 +74,8 @@ class ByPositions(Method):
                 costs.append(self.merged.cost(even, seat))
         for team in self.teams.values():
             costs.append(team.cost(even))
-        cost = sum(costs[1:], costs[0])
-        return Effort(positions=cost.positions, information_sets=cost.information_sets, seconds=round(cost.seconds, 3))
+        cost = total(costs)
+        return Effort(positions=cost.positions, information_sets=cost.information_sets, seconds=round(cost.seconds, 6))
 
     def measure(self, asked: Asked) -> Exploitability:
         positions = self.merged.positions
@@ -88,7 +91,7 @@ class ByPositions(Method):
 
     def _gains(self, policies: Mapping[AgentID, Policy]) -> dict[str, float]:
         if not self.teams:
-            measured = self.merged.measure(policies)
+            measured = self.merged.measure(policies, limit=self.limit)
             owners = map(self.game.owner, self.game.seats)
             return dict(zip(owners, measured.gains.tolist(), strict=True))
         tables = self.merged.tables(policies)
@@ -103,7 +106,7 @@ class ByPositions(Method):
         """What a single agent, or a team that shares what it sees, can earn against the others."""
         if player in self.teams:
             return self.teams[player].best_value(tables)
-        return Walk(Blocks(fold(self.merged.positions, tables, seats[0]))).best_value()
+        return self.merged.best_value(tables, seats[0])
 
 
 def check_groups(game: ExaminedGame, policies: Mapping[AgentID, Policy]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -62,6 +63,11 @@ def _best(game: ExaminedGame, config: ExploitabilityConfig) -> Choice:
             raise
         except UserError as error:
             refused.append(error)
+    return lower_bounds(game, config, refused)
+
+
+def lower_bounds(game: ExaminedGame, config: ExploitabilityConfig, refused: Sequence[UserError]) -> Choice:
+    """What is left where exact methods have refused."""
     bounds: list[Method] = []
     if isinstance(refused[-1], EndlessMemoryError):
         with suppress(ConfigError):  # the game is too large for this too
@@ -70,5 +76,5 @@ def _best(game: ExaminedGame, config: ExploitabilityConfig) -> Choice:
     return Choice(tuple(bounds), _told(refused))
 
 
-def _told(refused: list[UserError]) -> str:
+def _told(refused: Sequence[UserError]) -> str:
     return " ".join(map(str, refused))

@@ -40,7 +40,7 @@ class ByProjection(Method):
             positions=cost.positions,
             information_sets=cost.information_sets,
             episodes=config.projection_episodes + config.best_response_episodes * (1 + len(game.players)),
-            seconds=round(cost.seconds, 3),
+            seconds=round(cost.seconds, 6),
         )
         if cost.seconds > config.max_seconds:
             raise ConfigError(f"a perfect reply takes {self.effort}, more than max_seconds ({config.max_seconds:g}).")
