@@ -103,7 +103,9 @@ class PopulationTrainer:
         for learner in joined:
             # An exploiter that has joined looks for another weak point, whatever the main learners do.
             is_exploiter = learner not in self._mains and not self.kind.standing
-            self.standing.pop(learner, None)
+            if learner in self.standing:  # its next member is another one, with rounds of its own
+                del self.standing[learner]
+                self.ages[learner] = 0
             if is_exploiter or self.config.begins_fresh:
                 fresh.append(learner)
                 self.ages[learner] = 0
