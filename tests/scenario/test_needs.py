@@ -63,7 +63,7 @@ ATTENTION = {
 }  # fmt: skip
 STAGES = [{"env_config": {"a": 1}}]
 WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_response"
-SOLVED = "kind: prioritised, league or psro"
+SOLVED = "kind: prioritised, league, psro or p2sro"
 
 MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
 POPULATION = {"scheduler": "pbt", "mutations": MUTATIONS}
@@ -215,6 +215,7 @@ NEEDS: list[Row] = [
     Row("PopulationConfig", "power", 1.0, "kind: prioritised or league", {"kind": "psro"}, {"kind": "prioritised"}),
     Row("PopulationConfig", "power", 1.0, "weighting: hard", {"kind": "league", "weighting": "even"}, {"kind": "league"}),
     Row("PopulationConfig", "win_share", 0.5, "kind: league", {"kind": "prioritised"}, {"kind": "league"}),
+    Row("PopulationConfig", "member_rounds", 2, "kind: p2sro or anytime_psro", {"kind": "psro"}, {"kind": "p2sro"}),
     Row("PopulationConfig", "exploiter_rounds", 2, "kind: league", {"kind": "psro"}, {"kind": "league"}),
     *(
         Row("ExploitabilityConfig", key, value, WITH_TREE, {"method": "best_response"}, {"method": "exact"})
