@@ -16,7 +16,7 @@ The kinds differ in step 3 alone: whom a learner meets, and what the answer is. 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -94,12 +94,18 @@ class PopulationTrainer:
         settled = self._settled()
         self._choose(payoffs, self.numbers.get("meta_strategy"), settled)
         if self.kind.standing:
-            joining = list(settled)
+            joining = sorted(settled)
+        return self._begun_anew(joining)
+
+    def _begun_anew(self, joined: Sequence[PolicyID]) -> list[PolicyID]:
+        """Of the learners that have joined, or whose member became fixed, those that get new weights."""
         fresh: list[PolicyID] = []
-        for learner in joining:
+        for learner in joined:
             # An exploiter that has joined looks for another weak point, whatever the main learners do.
             is_exploiter = learner not in self._mains and not self.kind.standing
-            self.standing.pop(learner, None)
+            if learner in self.standing:  # its next member is another one, with rounds of its own
+                del self.standing[learner]
+                self.ages[learner] = 0
             if is_exploiter or self.config.begins_fresh:
                 fresh.append(learner)
                 self.ages[learner] = 0

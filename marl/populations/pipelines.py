@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marl.data.task import PolicyID
-from marl.populations.kinds import POPULATIONS, PopulationKind, RoundEnd
+from marl.populations.kinds import POPULATIONS as POPULATIONS
+from marl.populations.kinds import PopulationKind, RoundEnd
 
 if TYPE_CHECKING:
     from marl.gametheory.game import Payoffs, Profile, Strategy

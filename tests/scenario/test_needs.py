@@ -64,7 +64,7 @@ ATTENTION = {
 STAGES = [{"env_config": {"a": 1}}]
 WITH_TREE, WITH_RESPONSES = "method: auto or tree", "method: auto or trained"
 WITH_POSITIONS = "method: auto, merged or projected"
-SOLVED = "kind: prioritised, league or psro"
+SOLVED = "kind: prioritised, league, psro or p2sro"
 
 MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
 POPULATION = {"scheduler": "pbt", "mutations": MUTATIONS}
@@ -221,6 +221,7 @@ NEEDS: list[Row] = [
     Row("PopulationConfig", "power", 1.0, "kind: prioritised or league", {"kind": "psro"}, {"kind": "prioritised"}),
     Row("PopulationConfig", "power", 1.0, "weighting: hard", {"kind": "league", "weighting": "even"}, {"kind": "league"}),
     Row("PopulationConfig", "win_share", 0.5, "kind: league", {"kind": "prioritised"}, {"kind": "league"}),
+    Row("PopulationConfig", "member_rounds", 2, "kind: p2sro or anytime_psro", {"kind": "psro"}, {"kind": "p2sro"}),
     Row("PopulationConfig", "exploiter_rounds", 2, "kind: league", {"kind": "psro"}, {"kind": "league"}),
     *(
         Row("ExploitabilityConfig", f"best_response_{key}", value, WITH_RESPONSES, {"method": "exact"}, {})
