@@ -22,25 +22,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from bare_on_policy import ActorCritic, Evolution
+from bare_regrets import Regrets
 from bare_replay import Deterministic, Fictitious, NoisyValues, Rainbow, Soft, SoftValues, Values
 from rich.console import Console
 from rich.table import Table
 
+from marl.algos.deep_cfr.learner import DeepCfrLearner
 from marl.algos.es.learner import EsLearner, Scores
 from marl.algos.presets import ALGOS
 from marl.data.batch import MultiAgentBatch
 from marl.training.trainer import Trainer
+from marl.training.walks.source import WalkSource
 
 CARTPOLE: Mapping[str, Any] = {"env": "CartPole-v1"}
 PENDULUM: Mapping[str, Any] = {"env": "Pendulum-v1"}
+CARDS: Mapping[str, Any] = {"env": "kuhn_poker"}
 SPREAD: Mapping[str, Any] = {"env": "fast:simple_spread"}
 ENVS = {
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac"), PENDULUM),
     **dict.fromkeys(("mappo", "vdn", "qmix"), SPREAD),
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
+    "deep_cfr": CARDS,
+    "escher": CARDS,
 }
 BARE = {
-    **dict.fromkeys(("pg", "a2c", "a3c", "impala", "ppo", "mappo", "marwil", "bc"), ActorCritic),
+    **dict.fromkeys(
+        ("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic
+    ),
     **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,
@@ -115,7 +123,12 @@ def lessons(trainer: Trainer, quick: bool) -> list[MultiAgentBatch]:
 def measure(algo: str, hiddens: Sequence[int], repeats: int, quick: bool) -> Row:
     """Interleaved rounds of the learner and of the loop by hand, then of training."""
     with make_trainer(algo, hiddens, quick) as trainer:
-        racers = from_scores(trainer, hiddens) if algo == "es" else from_grids(trainer, algo, hiddens, quick)
+        if algo == "es":
+            racers = from_scores(trainer, hiddens)
+        elif isinstance(trainer.source, WalkSource):
+            racers = from_walks(trainer, trainer.source, hiddens)
+        else:
+            racers = from_grids(trainer, algo, hiddens, quick)
         first = racers[0].count()
         for racer in racers:
             racer.run()  # a warm-up; also, the replay is full enough
@@ -157,6 +170,23 @@ def from_scores(trainer: Trainer, hiddens: Sequence[int]) -> list[Racer]:
         Racer(teach, lambda: learner.counters["num_updates"]),
         Racer(lambda: loop.learn(scores), lambda: loop.updates),
     ]
+
+
+def from_walks(trainer: Trainer, source: WalkSource, hiddens: Sequence[int]) -> list[Racer]:
+    """deep_cfr and escher learn from walks, of which one iteration's are learned from again and again."""
+    learner = trainer.learners[0]
+    assert isinstance(learner, DeepCfrLearner)
+    source.collect(0)
+    told = dict(learner.told)
+    ((name, walked),) = told.items()
+    loop = Regrets(learner.policies[name].kind, learner.configs[name], walked, hiddens)
+    grid = trainer.workers.local_worker().buffer.batch()
+
+    def teach() -> None:
+        learner.tell(told)
+        learner.learn(grid)
+
+    return [Racer(teach, lambda: learner.counters["num_updates"]), Racer(loop.learn, lambda: loop.updates)]
 
 
 # -- showing -------------------------------------------------------------------------------------------------------

@@ -97,6 +97,10 @@ class RayLostError(TrainingError):
     exit_code = 1
 
 
+class ExamProcessError(TrainingError):
+    """The process that measures exploitability beside a run ended without an answer."""
+
+
 class GoalMissedError(UserError):
     """A run did not reach what was asked of it (``marl.testing``)."""
 

@@ -3,7 +3,7 @@
     central_critic/  PG, A2C, A3C, PPO (IPPO), MAPPO, IMPALA       qmix/    DQN (IQL), VDN, QMIX, Ape-X
     maddpg/          DDPG, TD3, MADDPG, Ape-X DDPG                 sac/     SAC
     marwil/          MARWIL, behaviour cloning                     es/      evolution strategies
-    nfsp/            neural fictitious self-play
+    nfsp/            neural fictitious self-play                   deep_cfr/  Deep CFR, ESCHER
 
 Names of algorithms are in each folder's ``presets.py``, the equations at the head of its ``learner.py`` and in ``losses.py``.
 ``marl show ALGO`` prints the functions of one update in reading order.

@@ -194,6 +194,18 @@ def sharing(policies: Mapping[PolicyID, Policy]) -> dict[str, list[PolicyID]]:
     return found
 
 
+def update_groups(
+    policies: Mapping[PolicyID, Policy], sharing: Mapping[str, list[PolicyID]]
+) -> list[tuple[PolicyID, ...]]:
+    """Policies that share layers, and each of the others by itself."""
+    groups = [tuple(sorted(users)) for users in sharing.values()]
+    sharers: set[PolicyID] = set().union(*groups)
+    for name in policies:
+        if name not in sharers:
+            groups.append((name,))
+    return sorted(groups)
+
+
 def to_numpy(state: Mapping[str, torch.Tensor]) -> dict[str, Array]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in state.items()}
 

@@ -101,8 +101,18 @@ def crossplay(
 
 
 def exploit(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is measured).")],
-    method: Annotated[str, typer.Option(help="exact, best_response, or auto: exact on small games.")] = "auto",
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="A checkpoint, or a run directory (its newest one is measured); FILE.yaml: a language model and a game."
+        ),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="tree or merged (exact), projected or trained (lower bounds), or auto: the first that works."
+        ),
+    ] = "auto",
     algo: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Algorithm of trained best responses; default: the run's."),
@@ -117,7 +127,15 @@ def exploit(
     ] = None,
     max_nodes: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="exact: the largest tree, in nodes. Default: 200000."),
+        typer.Option(min=1, help="tree: the largest one, in nodes. Default: 200000."),
+    ] = None,
+    max_positions: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="merged: the most distinct positions. Default: 2000000 of a native env."),
+    ] = None,
+    max_seconds: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="merged: the longest measurement, as estimated before. Default: 60."),
     ] = None,
     chance_samples: ChanceSamples = None,
     workers: Workers = 0,
@@ -126,6 +144,9 @@ def exploit(
     allow: Allow = None,
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
+    if checkpoint.suffix in (".yaml", ".yml"):
+        _exploit_language_model(checkpoint, as_json)
+        return
     from pydantic import ValidationError
 
     from marl.analysis.exploit import exploitability_of, told
@@ -142,6 +163,8 @@ def exploit(
         best_response_timesteps=timesteps,
         best_response_episodes=episodes,
         max_nodes=max_nodes,
+        max_positions=max_positions,
+        max_seconds=max_seconds,
         chance_samples=chance_samples,
     )
     try:
@@ -155,6 +178,13 @@ def exploit(
         print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2))
     else:
         print("\n".join(told(found)))
+
+
+def _exploit_language_model(path: Path, as_json: bool) -> None:
+    from marl.analysis.asked import asked_exploitability, told_asked
+
+    found = asked_exploitability(path)
+    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told_asked(found)))
 
 
 def report(

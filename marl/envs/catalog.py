@@ -17,6 +17,12 @@ from marl.envs.batched import BatchedEnv
 from marl.envs.external.contract import EXTERNAL
 from marl.envs.external.env import ExternalCreator
 from marl.envs.families import ENV_FAMILIES, EnvFamily
+from marl.envs.games.boards.battleship import Battleship
+from marl.envs.games.boards.connect_four import ConnectFour
+from marl.envs.games.boards.dark_hex import DarkHex
+from marl.envs.games.boards.nim import Nim
+from marl.envs.games.boards.phantom_ttt import PhantomTicTacToe
+from marl.envs.games.boards.tic_tac_toe import TicTacToe
 from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
@@ -46,6 +52,12 @@ register_built_in("matrix_game", MatrixGames)
 register_built_in("kuhn_poker", KuhnGames)
 register_built_in("leduc_poker", LeducGames)
 register_built_in("liars_dice", LiarsDiceGames)
+register_built_in("phantom_ttt", PhantomTicTacToe)
+register_built_in("dark_hex", DarkHex)
+register_built_in("tic_tac_toe", TicTacToe)
+register_built_in("connect_four", ConnectFour)
+register_built_in("nim", Nim)
+register_built_in("battleship", Battleship)
 register_built_in("goofspiel", GoofspielGames)
 register_built_in("tiny_hanabi", TinyHanabiGames)
 register_built_in("congestion", "marl.envs.games.networks.congestion:CongestionGames")

@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from marl.config import Config
 from marl.needs import above, algo_needs, declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
+from marl.policies.language_config import LanguageModelConfig
 
 ActivationName: TypeAlias = Literal["tanh", "relu", "silu", "gelu", "elu"]
 OTHER_NAMES = {"swish": "silu"}  # RLlib's
@@ -55,6 +56,7 @@ class ModelConfig(Config):
         json_schema_extra=declare(
             only_for("stochastic", why="the networks of others give no value of a state beside their actions"),
             not_for("es", why="es learns no values"),
+            not_for("deep_cfr", why="values of histories, which escher learns, are not those of what an agent sees"),
             algo_needs(none_of("objective", "pg"), why="pg learns no values"),
             algo_needs(one_of("critic_sees", "own"), why="the policy's layers see its own observation"),
             algo_needs(above("vf_coeff", 0), why="without a critic, as in bc, there is no value"),
@@ -343,12 +345,18 @@ class ScriptedConfig(Config):
     """A policy that does not learn."""
 
     name: str | Callable[..., Any] = Field(
-        description="random, fixed, or package.module:name of a function (obs, rng) -> action or of a Policy class."
+        description="random, fixed, language_model, or package.module:name of a function (obs, rng) -> action or of a Policy "
+        "class."
     )
     action: int | list[int] | list[float] | None = Field(
         None,
         description="The action that is always played.",
         json_schema_extra=declare(needs(one_of("name", "fixed"))),
+    )
+    language_model: LanguageModelConfig | None = Field(
+        None,
+        description="The language model that is asked.",
+        json_schema_extra=declare(needs(one_of("name", "language_model"))),
     )
 
 

@@ -10,6 +10,7 @@ the row and action that it chose last, and each row says after which of them it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,14 @@ class TabularPolicy(Policy):
             masks = self.legal.numpy()
         known = _keys(self.obs.numpy(), self.seat.numpy(), after, masks)
         return {key: row for row, key in enumerate(known)}
+
+    def fit(self, weights: Mapping[str, Array]) -> None:
+        """Have as many rows as these weights: a table that is a member of a population is built empty."""
+        for name in ("obs", "seat", "after", "legal", "table"):
+            mine, given = getattr(self, name), weights.get(name)
+            if given is not None and given.shape[1:] == mine.shape[1:]:
+                setattr(self, name, torch.zeros(given.shape, dtype=mine.dtype))
+        self._row_of = None
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Take a table of any length."""

@@ -24,6 +24,7 @@ from marl.trust import Trust
 ONE_AFTER_THE_OTHER = "workers in this process play one after the other, and only Ray workers do not wait"
 RECORDED = "what was recorded is what it is"
 ES_EPISODES = "es compares the returns of whole episodes and explores by moving weights"
+REGRETS_WALK = "deep_cfr and escher walk through games of their own (traversals)"
 ES_PLAYS = "es plays whole episodes, populations of its own (num_perturbations pairs of episodes_per_perturbation)"
 
 FROM_RECORDINGS = "values are estimated from recorded episodes; where envs are played, evaluation measures them"
@@ -59,19 +60,23 @@ class RolloutConfig(Config):
             needs(none_of("pool", "in_process"), when=("async",), why=ONE_AFTER_THE_OTHER),
             needs(not_given("input"), when=("async", "overlap"), why="recordings are read, not collected"),
             not_for("es", when=("async", "overlap"), why="es waits for a whole population before it moves"),
+            not_for("deep_cfr", when=("async", "overlap"), why=REGRETS_WALK),
         ),
     )
     num_envs_per_worker: PositiveInt = Field(1, description="Copies of the env in each worker, stepped together.")
     rollout_fragment_length: PositiveInt | Literal["auto"] = Field(
         "auto",
         description="Steps of each copy per round. auto: what the on-policy learners' train_batch_size asks for, else 4.",
-        json_schema_extra=declare(not_for("es", why=ES_PLAYS)),
+        json_schema_extra=declare(not_for("es", why=ES_PLAYS), not_for("deep_cfr", why=REGRETS_WALK)),
     )
     batch_mode: Literal["auto", "truncate_episodes", "complete_episodes"] = Field(
         "auto",
         description="complete_episodes: an episode is handed to the learners when it has ended, never in parts. auto: "
         "complete_episodes where a learner needs it (pg, marwil, bc), else truncate_episodes.",
-        json_schema_extra=declare(not_for("es", when=("truncate_episodes",), why=ES_PLAYS)),
+        json_schema_extra=declare(
+            not_for("es", when=("truncate_episodes",), why=ES_PLAYS),
+            not_for("deep_cfr", when=("truncate_episodes",), why=REGRETS_WALK),
+        ),
     )
     horizon: PositiveInt | None = Field(
         None, description="Env steps after which an episode is truncated (and bootstrapped)."
@@ -84,6 +89,7 @@ class RolloutConfig(Config):
             needs(given("horizon")),
             needs(not_given("input"), why=RECORDED),
             not_for("es", why=ES_EPISODES),
+            not_for("deep_cfr", why=REGRETS_WALK),
         ),
     )
     env_timeout_s: PositiveFloat | None = Field(
@@ -103,7 +109,11 @@ class RolloutConfig(Config):
         False,
         description="Batches have a column infos: what the env said beside the step that ended each decision. For callbacks "
         "and for looking; learners do not see it.",
-        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
+        json_schema_extra=declare(
+            needs(not_given("input"), why=RECORDED),
+            not_for("es", why=ES_EPISODES),
+            not_for("deep_cfr", why=REGRETS_WALK),
+        ),
     )
     normalize_actions: bool = Field(
         True,
@@ -114,12 +124,20 @@ class RolloutConfig(Config):
         False,
         description="What learners are paid per env step. A number: cut to plus or minus this much; true: the sign (-1, 0 or "
         "1); false: as it is. Returns in results are never cut.",
-        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
+        json_schema_extra=declare(
+            needs(not_given("input"), why=RECORDED),
+            not_for("es", why=ES_EPISODES),
+            not_for("deep_cfr", why=REGRETS_WALK),
+        ),
     )
     explore: bool = Field(
         True,
         description="Workers collect with exploration; false: by the policies' best guess, as evaluations do.",
-        json_schema_extra=declare(needs(not_given("input"), why=RECORDED), not_for("es", why=ES_EPISODES)),
+        json_schema_extra=declare(
+            needs(not_given("input"), why=RECORDED),
+            not_for("es", why=ES_EPISODES),
+            not_for("deep_cfr", why=REGRETS_WALK),
+        ),
     )
     create_env_on_driver: bool = Field(
         False,
@@ -143,6 +161,7 @@ class RolloutConfig(Config):
         json_schema_extra=declare(
             needs(not_given("input"), why="what is read is not played, so there is nothing to keep"),
             not_for("es", why=ES_PLAYS),
+            not_for("deep_cfr", why=REGRETS_WALK),
         ),
     )
     output_format: Literal["npz", "json"] = Field(
@@ -161,7 +180,7 @@ class RolloutConfig(Config):
         None,
         description="Learn from recorded episodes instead of collecting: a directory, a file, or a pattern such as "
         "data/*/trajs_*.npz. Evaluation still plays.",
-        json_schema_extra=declare(not_for("es", why=ES_PLAYS)),
+        json_schema_extra=declare(not_for("es", why=ES_PLAYS), not_for("deep_cfr", why=REGRETS_WALK)),
     )
     fake_sampler: bool = Field(
         False,
@@ -171,6 +190,7 @@ class RolloutConfig(Config):
             needs(not_given("input"), why="recordings are read, not played"),
             needs(not_given("output"), why="a round that comes again is no new recording"),
             not_for("es", why=ES_PLAYS),
+            not_for("deep_cfr", why=REGRETS_WALK),
         ),
     )
     off_policy_estimator: list[str] = Field(

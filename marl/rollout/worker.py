@@ -15,22 +15,19 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.families import register_env_family
-from marl.envs.registry import make_batched_env, register_env
+from marl.envs.registry import make_batched_env
 from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
-from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
 from marl.memory import keep_freed_memory
 from marl.policies.build import build_policies
-from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
-from marl.registry import import_module
 from marl.rollout.config import EnvRecipe, RolloutSpec
 from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
 from marl.rollout.info_log import InfoLog
+from marl.rollout.known_names import register_names
 from marl.rollout.postprocess import rewrite
 from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
@@ -55,7 +52,7 @@ class RolloutWorker(WorkerPolicies):
         set_log_level(spec.config.log_level)
         self.spec, self.index = spec, index
         with under(spec.trust):  # in this process, which may be another one than that which read the file
-            self._register()
+            register_names(spec)
             self.hooks = make_hooks(spec.config.callbacks, own=index > 0)
             self._take_policies(policies)
         self._rewrites = self.hooks.watches_episodes or "on_sample_end" in self.hooks
@@ -79,18 +76,6 @@ class RolloutWorker(WorkerPolicies):
         sizes = carry_sizes(list(self.policy_map.values()), [self._kinds[n] for n in names], len(spec.task.kinds))
         self.buffer = RolloutBuffer(spec.task, names, spec.config.num_envs_per_worker, spec.complete_episodes, sizes)
         self._infos = InfoLog() if spec.config.keep_infos else None
-
-    def _register(self) -> None:
-        """Make the names known here that the driver knows."""
-        for name, creator in self.spec.registered.items():
-            register_env(name, creator)
-        for prefix, family in self.spec.registered_families.items():
-            register_env_family(prefix, family.factory, family.form)
-        for name, wrapper in self.spec.registered_wrappers.items():
-            register_wrapper(name, wrapper)
-        register_classes(self.spec.registered_classes)
-        for module in self.spec.imports:
-            import_module(module, "imports")
 
     # -- collecting ------------------------------------------------------------------------------------------------
 
@@ -302,7 +287,7 @@ class RolloutWorker(WorkerPolicies):
         """
         self.spec = spec
         with under(spec.trust):
-            self._register()
+            register_names(spec)
             self._take_policies(policies)
         self.drop_evaluator()
         old = self._runner

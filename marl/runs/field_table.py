@@ -158,6 +158,8 @@ info.learner.POLICY.learner_stats.kl | nats | How far the updates moved the poli
     the data (Kullback-Leibler divergence).
 info.learner.POLICY.learner_stats.cur_kl_coeff | weight | The weight of that distance in the loss now; it adapts to
     kl_target.
+info.learner.POLICY.learner_stats.backward_kl | nats | How far the policy has moved from the one before the training
+    batch, as backward_kl_coeff weighs it: KL(new || old).
 info.learner.POLICY.learner_stats.magnet_kl | nats | How far the policy is from its magnet, the slow copy that pulls
     it back.
 info.learner.POLICY.learner_stats.td_loss | squared reward | Mean squared temporal difference: how far the values are
@@ -185,13 +187,17 @@ info.learner.POLICY.learner_stats.mean_weight | weight | marwil: mean weight of 
 info.learner.POLICY.learner_stats.max_weight | weight | marwil: the largest of these weights.
 info.learner.POLICY.learner_stats.sqd_adv_norm | squared reward | marwil: the running mean of squared advantages by
     which advantages are scaled.
-info.learner.POLICY.learner_stats.average_loss | nats | nfsp: how badly the average policy imitates the best responses
-    of the past.
-info.learner.POLICY.learner_stats.average_entropy | nats | nfsp: how undecided the average policy is.
-info.learner.POLICY.learner_stats.average_grad_norm | norm | nfsp: length of the average policy's gradient before it
-    is clipped.
-info.learner.POLICY.learner_stats.reservoir_rows | decisions | nfsp: decisions of best responses that are kept for
-    imitation.
+info.learner.POLICY.learner_stats.average_loss | nats | Average policies (nfsp, deep_cfr, escher): how badly
+    they imitate the best responses, or the strategies, of the past.
+info.learner.POLICY.learner_stats.average_entropy | nats | Average policies (nfsp, deep_cfr, escher): how
+    undecided they are.
+info.learner.POLICY.learner_stats.average_grad_norm | norm | Average policies (nfsp, deep_cfr, escher): length of
+    their gradient before it is clipped.
+info.learner.POLICY.learner_stats.reservoir_rows | decisions | Average policies (nfsp, deep_cfr, escher): decisions of best
+    responses, or strategies, that are kept for imitation.
+info.learner.POLICY.learner_stats.regret_loss | squared reward | Regrets (deep_cfr, escher): how far the network
+    is from the regrets that were kept; most of it is luck of single games.
+info.learner.POLICY.learner_stats.regret_rows | decisions | Regrets (deep_cfr, escher): decisions whose regrets are kept.
 info.learner.POLICY.learner_stats.states | states | Tables (q_learning, sarsa, monte_carlo): states that the table has met and
     decided in.
 info.learner.POLICY.learner_stats.NAME | your unit | A number that your own loss or algorithm reports under this name.
@@ -211,8 +217,25 @@ exploitability.chance.mode | | How chance came into the game's tree: none, exact
 exploitability.chance.seeds | seeds | Reset seeds that stand for chance, where it is sampled.
 exploitability.chance.starts | starts | How many different starts these seeds gave.
 exploitability.chance.unseen | probability | About how likely another seed gives a start that none of these gave.
-exploitability.chance | | How chance came into the game's tree; empty where best responses were trained instead.
-exploitability.why | | Why best responses were trained although exact figures were wished for; empty where they are exact.
+exploitability.chance | | How chance came into the game; empty where best responses were trained instead.
+exploitability.why | | Why no better method could be taken, in the words of those that refused; empty where the best one was.
+exploitability.method | | How it was measured. tree: every reply in the game's tree. merged: every reply, by distinct
+    positions. projected: replies to what policies with a memory do on average. trained: replies that were trained.
+exploitability.effort.nodes | nodes | Size of the game's tree, where that is the method.
+exploitability.effort.positions | positions | Distinct positions of the game, where that is the method.
+exploitability.effort.information_sets | information sets | Information sets of all players.
+exploitability.effort.timesteps | env steps | Env steps of training that were planned.
+exploitability.effort.episodes | episodes | Episodes that were played.
+exploitability.effort.seconds | seconds | What a measurement was expected to take.
+exploitability.effort | | What a measurement costs, as known before it is made.
+exploitability.beside.METHOD.nash_conv | reward | NashConv by another method that was asked as well.
+exploitability.beside.METHOD.stderr | reward | The standard error of that NashConv.
+exploitability.beside.METHOD.bound | | What that figure is: a lower bound.
+exploitability.beside | | What other methods found; only there where several were asked.
+exploitability.training_iteration | iterations | The iteration whose policies were measured, where a process of its own
+    measures: the answer comes in a later one.
+exploitability.timesteps_total | env steps | The env steps after which these policies were taken.
+exploitability.seconds | seconds | What the measurement took in its own process.
 exploitability.timesteps | env steps | Env steps that training the replies took; 0 where nothing was trained.
 population.round | rounds | Rounds of the population that have ended; in each, snapshots join and opponents are mixed
     anew.

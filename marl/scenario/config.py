@@ -27,7 +27,7 @@ from marl.needs import above, declare, needs, none_of, not_for, not_given, one_o
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
-from marl.populations.kinds import POPULATIONS
+from marl.populations.pipelines import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 from marl.scenario.policy_tuples import GivenSpaces, unpack
 
@@ -164,6 +164,7 @@ class Scenario(RolloutConfig):
             needs(not_given("load"), why="its members begin as the run makes them"),
             needs(not_given("input"), why="members meet in episodes that are played"),
             not_for("es", why="es plays populations of its own and cannot be an oracle"),
+            not_for("deep_cfr", why="regrets are about everybody's newest play, not about members of a population"),
         ),
     )
     exploitability: ExploitabilityConfig = Field(

@@ -98,7 +98,7 @@ def _check_keys(scenario: Scenario, kind: str) -> None:
 
 def learns_from(preset: Preset, config: LearnerConfig) -> Learns:
     """What an algorithm takes of what clients report while it learns."""
-    if preset.family.name == "es":
+    if preset.family.name in ("es", "deep_cfr"):
         return Learns.NOTHING
     # A ratio of probabilities mends what an older policy has done differently; imitation does not care who played.
     mends = getattr(config, "objective", "") == "vtrace" or config.learns_from_recordings
@@ -118,7 +118,7 @@ def check_learners(roles: Mapping[PolicyID, Role]) -> None:
     for name, role in roles.items():
         if learns_from(role.preset, role.config) is Learns.NOTHING:
             raise ConfigError(
-                f"policy {name!r} learns by {role.preset.name}, which has to play populations of its own on envs that it can "
+                f"policy {name!r} learns by {role.preset.name}, which has to play games of its own on envs that it can "
                 "start at will; clients of an external env do not wait for that. Use ppo, impala, dqn or another algorithm."
             )
 

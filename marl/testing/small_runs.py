@@ -18,7 +18,8 @@ STEPS = 16  # in every copy, of a grid that a learner is handed at once
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "gamma": 0.9, "sgd_minibatch_size": 128, "num_sgd_iter": 6, "learning_starts": 64, "buffer_size": 2_000,
     "updates_per_step": 0.25, "target_update_every": 20, "tau": 0.02, "num_perturbations": 10,
-    "episodes_per_perturbation": 4, "noise_stdev": 0.3, "float_states": True,
+    "episodes_per_perturbation": 4, "noise_stdev": 0.3, "float_states": True, "regularisation_every": 4, "traversals": 16,
+    "regret_updates": 20, "average_updates": 20, "value_updates": 40,
 }  # fmt: skip
 # A grid of so many rows leads to a few updates at once.
 AT_ONCE: Mapping[str, Any] = {

@@ -75,7 +75,9 @@ class UpdateChecks:
         with self.runs.trainer(**few, **keys) as trainer:
             trainer.train()
             trainer.train()
-            return trainer.get_weights()
+            if trainer.source is trainer.workers:
+                return trainer.get_weights()
+            return learned(trainer)  # what plays games of its own may be in the learner, and move the policy only later
 
     # -- slow copies -----------------------------------------------------------------------------------------------
 

@@ -173,12 +173,14 @@ def _keys_of(trainer: ChangingPolicies) -> dict[PolicyID, dict[str, Any]]:
 
 def _refuse(trainer: ChangingPolicies) -> None:
     scenario, setup = trainer.scenario, trainer.setup
+    families = {role.preset.family.name for role in setup.roles.values()}
     reasons = {
         "a population has its own members, which come and go by themselves": trainer.population is not None,
         "num_learners is more than 1": scenario.num_learners > 1,
         "workers do not wait for each other (collection: async)": setup.asynchronous,
         "the run learns from, or writes, recordings of its policies": bool(scenario.input or scenario.output),
-        "es plays perturbed policies of its own": any(role.preset.family.name == "es" for role in setup.roles.values()),
+        "es plays perturbed policies of its own": "es" in families,
+        "regrets are remembered for each of its policies": "deep_cfr" in families,
     }
     for reason, holds in reasons.items():
         if holds:

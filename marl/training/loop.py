@@ -120,6 +120,9 @@ def _stop_soon(trainer: Trainer, display: Display) -> None:
     if trainer.evaluation.running:
         display.note("stopping; this evaluation is broken off, and made when the run goes on")
         trainer.evaluation.break_off()
+    dropped = trainer.exploitability.break_off()
+    if dropped:
+        display.note(f"stopping; {dropped}")
     if trainer.workers.stop_waiting():
         display.note("stopping; clients are told so, and what they have reported is kept")
         return

@@ -21,6 +21,7 @@ from marl.scenario.external import is_external
 from marl.scenario.resolve import Setup
 from marl.training.es_source import EvolutionSource, evolves, evolving
 from marl.training.extensions.callbacks import refuse_idle
+from marl.training.walks.source import WalkSource, learns_by_regrets, walking
 
 
 @runtime_checkable
@@ -44,7 +45,7 @@ def choose_source(
     setup: Setup, workers: WorkerPool, learners: Sequence[Learner], policies: Mapping[PolicyID, Policy]
 ) -> Source:
     """The workers, written down where asked, or their first round alone; recorded episodes; populations where learners are
-    evolution strategies."""
+    evolution strategies; walks where they minimise regrets."""
     try:
         return _chosen(setup, workers, learners, policies)
     except UserError:
@@ -55,10 +56,17 @@ def choose_source(
 def _chosen(
     setup: Setup, workers: WorkerPool, learners: Sequence[Learner], policies: Mapping[PolicyID, Policy]
 ) -> Source:
-    scenario, evolution = setup.scenario, evolves(setup)
-    refuse_idle(workers.local_worker().hooks, evolution, scenario.input)  # known only now that workers have made them
+    scenario, evolution, regrets = setup.scenario, evolves(setup), learns_by_regrets(setup, policies)
+    unplayed = ""
+    if evolution:
+        unplayed = "es learns from returns alone, without batches"
+    if regrets:
+        unplayed = "regrets are learned from walks through the game, without batches"
+    refuse_idle(workers.local_worker().hooks, unplayed, scenario.input)  # known only now that workers have made them
     if evolution:
         return EvolutionSource(workers, evolving(learners), scenario.seed)
+    if regrets:
+        return WalkSource(workers, walking(learners), setup)
     if scenario.input is not None:
         check_learners(setup, learners)
         return RecordedEpisodes(setup, scenario.input)

@@ -87,6 +87,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "ppo shared layers": {"vf_share_layers": True, "fcnet_activation": "relu"},
     "ppo kl": {"kl_coeff": 0.4},
     "ppo magnet": {"magnet_coeff": 0.3},
+    "mmd": {"backward_kl_coeff": 0.3, "entropy_coeff": 0.02},
     "mappo": {"entropy_coeff": 0.01, "fcnet_activation": "relu"},
     "impala": {},
 }
@@ -137,6 +138,8 @@ def loss_of_the_papers(learner: CentralCriticLearner, name: str, minibatch: Mini
         loss = loss + config.vf_loss_coeff * errors.mean()
     if learner.kl_coeffs[name] > 0:
         loss = loss + learner.kl_coeffs[name] * actor.distribution.kl(data["old_params"], params).mean()
+    if learner.backward_kl_coeffs[name] > 0:
+        loss = loss + learner.backward_kl_coeffs[name] * actor.distribution.kl(params, data["old_params"]).mean()
     if name in learner.magnets:
         there, _ = learner.magnets[name].copy(data["obs"], data["agent_index"], data["legal"])
         loss = loss + config.magnet_coeff * actor.distribution.kl(params, there.detach()).mean()

@@ -26,4 +26,4 @@ def test_a_learner_that_is_given_a_state_has_every_part_of_it(algo: str) -> None
             assert len(before) > 2  # another seed, and nothing learned yet
             other.load_state_dict(copied(state))
             assert differences(copied(other.state_dict()), state) == []
-            assert mine.shares_minibatches == (ALGOS[algo].family.name not in ("es", "tabular"))
+            assert mine.shares_minibatches == (ALGOS[algo].family.name not in ("deep_cfr", "es", "tabular"))

@@ -105,8 +105,12 @@ NEEDS: list[tuple[str, dict[str, Any], str]] = [
     ("sac", SEES["group"], "g----"),
     ("sac", {"share_reward": True}, "g----"),
     ("es", {}, "-----"),
+    ("deep_cfr", {}, "-----"),
+    ("escher", {}, "-----"),
     ("marwil", {}, "---wr"),
     ("nfsp", {}, "-----"),
+    ("rnad", {}, "-e---"),
+    ("rnad", {"critic_sees": "state"}, "-es--"),
 ]
 
 

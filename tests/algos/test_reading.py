@@ -121,7 +121,7 @@ def test_a_reading_with_a_replay_goes_from_the_common_loop_over_one_update_to_th
     assert names[-1] == slow
 
 
-@pytest.mark.parametrize("algo", ["marwil", "bc", "nfsp", "es"])
+@pytest.mark.parametrize("algo", ["marwil", "bc", "nfsp", "es", "deep_cfr", "escher"])
 def test_every_other_reading_goes_from_learn_to_train_to_the_optimisers_step(algo: str) -> None:
     names = [passage.name for passage in ALGOS[algo].reading()]
     learner = ALGOS[algo].family.learner_class().__name__

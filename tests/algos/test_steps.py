@@ -18,6 +18,8 @@ FALLING = [[0, 16.0], [64, 0.0]]  # in the middle of it after 32 env steps
 COMMON_LAYERS = {"policy_mapping_fn": "per_agent", "shared": {"encoder": "common"}}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS if ALGOS[algo].family.name != "tabular"},  # which has no gradient
+    # No more than 64 env steps, and weights that only updates change.
+    **{algo: (algo, {"horizon": 2, "restart_regrets": False}) for algo in ("deep_cfr", "escher")},
     **{f"{algo} with shared layers": (algo, COMMON_LAYERS) for algo in ("ppo", "marwil", "dqn", "vdn")},
     "ddpg with coordinates": ("ddpg", {"env_config": {"actions": "box"}}),
     "sac with coordinates": ("sac", {"env_config": {"actions": "box"}}),
@@ -58,7 +60,7 @@ def test_every_block_moves_by_the_step_size_of_its_time_times_the_largest_norm(r
 @pytest.mark.parametrize("run", list(RUNS))
 def test_without_a_schedule_every_block_moves_by_lr_and_without_a_limit_further(run: str) -> None:
     algo, keys = RUNS[run]
-    rates = {"lr": 4.0, **({"average_lr": 4.0} if algo == "nfsp" else {})}
+    rates = {"lr": 4.0, **({"average_lr": 4.0} if algo in ("nfsp", "deep_cfr", "escher") else {})}
     found, _ = moves(algo, **SGD, **keys, **rates)
     assert clipped(found) == pytest.approx(dict.fromkeys(clipped(found), 4.0 * CLIP), rel=2e-3)
     free, _ = moves(algo, **{**SGD, "grad_clip": None}, **keys, **rates)

@@ -29,6 +29,7 @@ WITH: Mapping[str, Mapping[str, Any]] = {
     "prioritized_replay_beta": PRIORITIES,
     "kl_target": {"kl_coeff": 0.5},
     "magnet_tau": {"magnet_coeff": 0.5},
+    "magnet_every": {"magnet_coeff": 0.5},
     "target_noise": COORDINATES,
     "target_noise_clip": {**COORDINATES, "target_noise": 0.3},
     "share_reward": GROUPED,
@@ -61,8 +62,15 @@ VALUES: Mapping[str, Any] = {
     "entropy_coeff": 0.5,
     "kl_coeff": 0.5,
     "magnet_coeff": 0.5,
+    "magnet_every": 2,
+    "backward_kl_coeff": 0.5,
+    "backward_kl_coeff_schedule": [[0, 0.5], [64, 0.0]],
+    "regularisation_every": 1,
+    "neurd_threshold": 1e-3,
+    "neurd_clip": 0.1,
     "max_advantage_weight": 0.9,
     "num_atoms": 5,
+    "memory_size": 4,
     "hypernet_embed": 4,
     "reward_shift": 1.0,
     "target_noise": 0.1,
@@ -73,6 +81,7 @@ VALUES: Mapping[str, Any] = {
 WITHOUT_EFFECT: Mapping[str, str] = {
     "full_td_error": "decides what results list, not what is learned",
     "max_states": "ends a run whose table would grow further",
+    "max_branches": "ends a run whose traversals would not",
 }
 
 

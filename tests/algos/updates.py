@@ -21,7 +21,7 @@ ENV = "marl.testing.sign_env:Signs"
 SMALL: Mapping[str, Any] = {  # each preset takes those of them that it knows
     "learning_starts": 16, "updates_per_step": 0.125, "buffer_size": 512, "num_sgd_iter": 2, "sgd_minibatch_size": 32,
     "num_perturbations": 2, "lr": 0.01, "average_lr": 0.01, "target_update_every": 3, "tau": 0.1,
-    "float_states": True,
+    "float_states": True, "traversals": 2, "regret_updates": 2, "average_updates": 2, "value_updates": 2,
 }  # fmt: skip
 
 
@@ -70,13 +70,15 @@ def same(a: list[Any], b: list[Any]) -> bool:
 
 ONE_UPDATE: Mapping[str, Any] = {
     "learning_starts": 1, "updates_per_step": 1 / 32, "num_sgd_iter": 1, "sgd_minibatch_size": 1_000, "policy_delay": 1,
+    "traversals": 1, "regret_updates": 1, "average_updates": 1, "value_updates": 1,
 }  # fmt: skip
 
 
 def one_update(algo: str, env_config: Mapping[str, Any] | None = None, **keys: Any) -> Trainer:
     """A run whose first iteration, 8 steps in 4 copies, makes exactly one update of everything that learns."""
-    # es plays whole episodes, and 16 env steps of them here before it moves.
-    rounds = {"timesteps_per_iteration": 16} if algo == "es" else {"rollout_fragment_length": 8}
+    # es plays whole episodes, and 16 env steps of them here before it moves; regrets are found in games of their own.
+    own: dict[str, dict[str, Any]] = {"es": {"timesteps_per_iteration": 16}, "deep_cfr": {"timesteps_per_iteration": 1}}
+    rounds = own.get(ALGOS[algo].family.name, {"rollout_fragment_length": 8})
     return small_run(algo, env_config, **{**rounds, **known(ALGOS[algo], ONE_UPDATE), **keys})
 
 

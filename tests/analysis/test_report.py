@@ -30,7 +30,7 @@ from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
 from marl.page.assets import script_hash
 from marl.runs.curve import drawn
-from tests.analysis.runs import RPS, with_fixed
+from tests.analysis.runs import RPS, checkpoint, with_fixed
 
 pytestmark = pytest.mark.slow
 
@@ -310,3 +310,14 @@ def test_curves_are_read_from_result_json_and_what_is_no_result_is_passed_over(t
     assert (curves.nash_conv, curves.bound, curves.checkpoints) == ([(200.0, 0.5)], "exact", [200.0])
     assert notes == ["saved does not lie in a run directory, so its training is not known."]
     assert read_results(tmp_path / "nothing.json") == []
+
+
+def test_a_game_whose_tree_is_too_large_gets_exact_numbers_by_merged_positions(tmp_path: Path) -> None:
+    """Uniform play of classical dark hex 2x2 is 1.25 from equilibrium."""
+    env = {"env": "dark_hex", "env_config": {"rows": 2, "columns": 2}}
+    run = checkpoint(tmp_path / "run", env)
+    made = build_report("dark_hex", [run], env["env_config"], wishes=ReportOptions(episodes=4, max_nodes=50))
+    bounds = {bound["name"]: bound for bound in made.numbers["exploitability"]}
+    assert {bound["bound"] for bound in bounds.values()} == {"exact"}
+    assert bounds["random"]["nash_conv"] == pytest.approx(1.25, abs=1e-9)
+    assert "merged positions" in bounds["random"]["how"]

@@ -22,6 +22,7 @@ from marl.gametheory.tree.tree import ChanceSample
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.runs.result import reached
 from marl.training.display import plain_line, table_cells
+from marl.training.examination.places import InTheRun
 from marl.training.examiner import Examiner
 from tests.analysis.runs import TINY
 from tests.gametheory.card_games import CARDS, true_gains, true_value
@@ -165,11 +166,12 @@ def test_an_env_that_lists_its_chance_wrongly_is_refused_before_training_whateve
 def test_an_env_that_never_repeats_is_measured_by_best_responses_which_is_said() -> None:
     keys = {**KEYS, "env": "tests.gametheory.test_tree_chance:Dice", "exploitability": {"interval": 1}}
     with Trainer("ppo", config=keys) as trainer:
-        assert trainer.exploitability.examiner is not None
-        assert trainer.exploitability.examiner.tree is None
-        assert "200 reset seeds gave 200 different starts" in trainer.exploitability.examiner.why_trained
-        assert trainer.exploitability.examiner.why_trained in trainer.notes[0]
+        place = trainer.exploitability.place
+        assert isinstance(place, InTheRun)
+        assert place.examiner.tree is None
+        assert "200 reset seeds gave 200 different starts" in place.examiner.choice.why
+        assert place.examiner.choice.why in trainer.notes[0]
         with pytest.raises(ConfigError, match="different starts"):
             Examiner(trainer.setup, ExploitabilityConfig(method="exact"))
-    with pytest.raises(ValueError, match="chance_samples: 5 needs method: auto or exact, but method is best_response"):
+    with pytest.raises(ValueError, match=r"chance_samples: 5 needs method: .*, but method is trained"):
         ExploitabilityConfig(method="best_response", chance_samples=5)

@@ -70,6 +70,8 @@ class ExactCFR:
             row = [r + m for r, m in zip(self.regrets[infoset], missed[infoset], strict=True)]
             row = [r * (keep if r > 0 else lose) for r in row]
             self.regrets[infoset] = row
+            if self.discount.predictive:
+                row = [r + m for r, m in zip(row, missed[infoset], strict=True)]
             positive = [max(r, Fraction(0)) for r in row]
             total = sum(positive, Fraction(0))
             if total > 0:

@@ -51,7 +51,7 @@ def openspiel_blotto() -> Tree:
     return build_tree("openspiel:blotto(coins=4,fields=2,players=3)")
 
 
-@pytest.mark.parametrize(("variant", "iterations"), [("cfr", 8), ("cfr+", 12), ("dcfr", 12)])
+@pytest.mark.parametrize(("variant", "iterations"), [("cfr", 8), ("cfr+", 12), ("dcfr", 12), ("pcfr+", 8)])
 def test_cfr_on_three_player_blotto_is_that_of_rational_arithmetic(variant: str, iterations: int) -> None:
     tree = openspiel_blotto()
     exact = ExactCFR(tree, variant).run(iterations).average()

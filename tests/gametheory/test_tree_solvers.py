@@ -127,6 +127,11 @@ def kept(t: int, exponent: float) -> float:
         Discount(inf, -inf, 1.0),
         Discount(1.5, 0.0, 2.0),
         Discount(-inf, inf),
+        Discount(1.0, 1.0, 1.0),
+        Discount(1.5, -inf, 4.0),
+        Discount(inf, -inf, 2.0, predictive=True),
+        Discount(2.3, -inf, 5.0, predictive=True),
+        Discount(1.5, 0.5, 2.0, predictive=True),
     ],
     ids=str,
 )
@@ -138,14 +143,34 @@ def test_every_discount_follows_a_slow_loop_over_a_table(discount: Discount) -> 
         for i in (0, 1):
             sums[i] += t**discount.gamma * plays[i]
             earned = tables[0] @ plays[1] if i == 0 else plays[0] @ tables[1]
-            regrets[i] += earned - plays[i] @ earned
+            now = earned - plays[i] @ earned
+            regrets[i] += now
             for a, regret in enumerate(regrets[i]):
                 exponent = discount.alpha if regret > 0 else discount.beta
                 regrets[i][a] *= kept(t, exponent)
-            positive = np.maximum(regrets[i], 0)
+            positive = np.maximum(regrets[i] + now * discount.predictive, 0)
             plays[i] = positive / positive.sum() if positive.sum() > 0 else np.full(len(positive), 1 / len(positive))
     assert solver.current() == pytest.approx(np.concatenate(plays))
     assert solver.average() == pytest.approx(np.concatenate([total / total.sum() for total in sums]))
+
+
+def test_a_solver_reports_the_average_and_what_was_played_last() -> None:
+    solver = CFR(tree_of("kuhn"), "cfr").run(100)
+    answer = solver.solved()
+    assert answer.last is not None
+    assert (answer.strategy == solver.average()).all()
+    assert (answer.last.strategy == solver.current()).all()
+    assert answer.last.nash_conv == nash_conv(tree_of("kuhn"), solver.current()) > 5 * answer.nash_conv
+    assert equilibrium(tree_of("kuhn")).last is None  # a linear program plays nothing on the way
+
+
+def test_what_predictive_cfr_plays_last_converges_on_kuhn() -> None:
+    for variant in ("pcfr+", "pdcfr+"):
+        answer = cfr(tree_of("kuhn"), 1000, variant)
+        assert answer.last is not None
+        assert answer.last.nash_conv == pytest.approx(0.0, abs=1e-12)
+        assert answer.nash_conv < 1e-3 * cfr(tree_of("kuhn"), 1000, "cfr+").nash_conv
+        assert answer.values[0] == pytest.approx(-1 / 18, abs=1e-6)
 
 
 def test_three_player_cfr_lowers_nash_conv() -> None:

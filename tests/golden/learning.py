@@ -29,7 +29,9 @@ REPLAY = {
     "timesteps_per_iteration": 60, "num_envs_per_worker": 2,
 }  # fmt: skip
 TABLE = {"rollout_fragment_length": 5, "timesteps_per_iteration": 60, "num_envs_per_worker": 2}
+FEW_WALKS = {"traversals": 8, "regret_updates": 4, "average_updates": 4}
 TABLES = [name for name in ALGOS if ALGOS[name].family.name == "tabular"]
+WALKS = [name for name in ALGOS if ALGOS[name].family.name == "deep_cfr"]
 TEAM = {"multiagent": {"groups": {"team": ["agent_*"]}}}
 MEMORY = {
     "use_lstm": True,
@@ -43,11 +45,12 @@ SMALL_STEPS = {"optimizer": {"type": "sgd", "momentum": 0.5}, "grad_clip": 0.1}
 
 # name -> algorithm, env, keys
 CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    **{f"{name} two_step": (name, "two_step_game", {}) for name in ALGOS if name not in ("marwil", "bc", "es", *TABLES)},
+    **{f"{name} two_step": (name, "two_step_game", {}) for name in ALGOS if name not in ("marwil", "bc", "es", *WALKS, *TABLES)},
     **{name: (name, "two_step_game", {"float_states": True}) for name in TABLES},
     "sarsa lake": ("sarsa", "FrozenLake-v1", {"lr": 0.5, "gamma": 0.9}),
     "monte_carlo lake": ("monte_carlo", "FrozenLake-v1", {"first_visit": True, "averaging": False, "lr": 0.3}),
     "es": ("es", "two_step_game", {"num_perturbations": 4, "episodes_per_perturbation": 1}),
+    **{f"{name} cards": (name, "kuhn_poker", {**FEW_WALKS, "train_batch_size": 8}) for name in WALKS},
     "qmix team": ("qmix", "two_step_game", {**TEAM, "hypernet_embed": 4, "mixing_embed_dim": 3, "target_update_every": 3}),
     "qmix gru": ("qmix", "two_step_game", {**TEAM, "use_gru": True, "lstm_cell_size": 5, "max_seq_len": 2}),
     "vdn cards": ("vdn", "kuhn_poker", {**PRIORITIES, "gamma": 0.9, "multiagent": {"groups": {"team": ["player_*"]}}}),
@@ -87,7 +90,7 @@ CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
 def config_of(name: str) -> dict[str, Any]:
     algo, _, keys = CASES[name]
     family = ALGOS[algo].family
-    size = {} if algo == "es" else ON_POLICY if family.on_policy else REPLAY
+    size = {} if algo == "es" or algo in WALKS else ON_POLICY if family.on_policy else REPLAY
     if algo in TABLES:  # no layers and no replay
         return {**{key: value for key, value in COMMON.items() if key != "fcnet_hiddens"}, **TABLE, **keys}
     if family.name == "central_critic" and algo in ("ppo", "mappo"):

@@ -18,6 +18,12 @@ from gymnasium import spaces
 
 from marl.data.task import AgentType, Array
 from marl.envs.batched import BatchedEnv, StepOutput
+from marl.envs.games.boards.battleship import Battleship
+from marl.envs.games.boards.connect_four import ConnectFour
+from marl.envs.games.boards.dark_hex import DarkHex
+from marl.envs.games.boards.nim import Nim
+from marl.envs.games.boards.phantom_ttt import PhantomTicTacToe
+from marl.envs.games.boards.tic_tac_toe import TicTacToe
 from marl.envs.games.cards.goofspiel import GoofspielGames
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
@@ -50,6 +56,12 @@ GAMES: dict[str, Callable[[], BatchedEnv]] = {
     "kuhn_poker": lambda: KuhnGames(NUM_ENVS, {}),
     "leduc_poker": lambda: LeducGames(NUM_ENVS, {}),
     "liars_dice": lambda: LiarsDiceGames(NUM_ENVS, {"sides": 3}),
+    "phantom_ttt": lambda: PhantomTicTacToe(NUM_ENVS, {}),
+    "dark_hex": lambda: DarkHex(NUM_ENVS, {"rows": 2, "version": "abrupt"}),
+    "tic_tac_toe": lambda: TicTacToe(NUM_ENVS, {"misere": True}),
+    "connect_four": lambda: ConnectFour(NUM_ENVS, {"rows": 3, "columns": 4, "connect": 3}),
+    "nim": lambda: Nim(NUM_ENVS, {"piles": [2, 3]}),
+    "battleship": lambda: Battleship(NUM_ENVS, {"rows": 3, "loss_multiplier": 0.5}),
     "goofspiel": lambda: GoofspielGames(NUM_ENVS, {"imp_info": True, "players": 3}),
     "tiny_hanabi": lambda: TinyHanabiGames(NUM_ENVS, {}),
     "leduc_poker_3": lambda: LeducGames(NUM_ENVS, {"players": 3, "ranks": 4}),

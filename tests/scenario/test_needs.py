@@ -62,7 +62,8 @@ ATTENTION = {
     "attention_init_gru_gate_bias": 1.0, "attention_use_n_prev_actions": 1, "attention_use_n_prev_rewards": 1,
 }  # fmt: skip
 STAGES = [{"env_config": {"a": 1}}]
-WITH_TREE, WITH_RESPONSES = "method: auto or exact", "method: auto or best_response"
+WITH_TREE, WITH_RESPONSES = "method: auto or tree", "method: auto or trained"
+WITH_POSITIONS = "method: auto, merged or projected"
 SOLVED = "kind: prioritised, league or psro"
 
 MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
@@ -109,6 +110,9 @@ NEEDS: list[Row] = [
         ("vtrace_rho_bar", 2.0, "objective: vtrace", {}, IMPALA),
         ("vtrace_c_bar", 2.0, "objective: vtrace", {}, IMPALA),
         ("magnet_tau", 0.5, "magnet_coeff above 0", {}, {"magnet_coeff": 0.1}),
+        ("magnet_every", 5, "magnet_coeff above 0", {}, {"magnet_coeff": 0.1}),
+        ("backward_kl_coeff", 0.1, "objective: ppo", A2C, {}),
+        ("backward_kl_coeff_schedule", SCHEDULE, "objective: ppo", A2C, {}),
     ),
     *algo(
         "MaddpgConfig", "ddpg",
@@ -129,6 +133,11 @@ NEEDS: list[Row] = [
         ("max_advantage_weight", 2.0, "beta above 0", BC, {}),
         ("moving_average_sqd_adv_norm_start", 2.0, "beta above 0", {"beta": 0}, {}),
         ("moving_average_sqd_adv_norm_update_rate", 0.5, "beta above 0", BC, {}),
+    ),
+    *algo(
+        "DeepCfrConfig", "deep_cfr",
+        ("value_updates", 7, "regrets_from: values", {}, {"name": "escher"}),
+        ("max_branches", 7, "regrets_from: traversals", {"name": "escher"}, {}),
     ),
     *algo(
         "QmixConfig", "dqn",
@@ -200,6 +209,8 @@ NEEDS: list[Row] = [
         "type other than EpsilonGreedy, PerWorkerEpsilonGreedy, SoftQ or NoisyLayers",
         {"type": "SoftQ"}, {"type": "GaussianNoise"},
     ),
+    Row("ScriptedConfig", "language_model", {"model": "x"}, "name: language_model", {"name": "random"}, {"name": "language_model"}),
+    Row("LanguageModelConfig", "samples", 5, "chances: samples", {"chances": "logprobs"}, {}),
     Row("ScriptedConfig", "action", 1, "name: fixed", {"name": "random"}, {"name": "fixed"}),
     Row("PopulationConfig", "meta_solver", "uniform", SOLVED, {"kind": "self_play"}, {"kind": "psro"}),
     Row("PopulationConfig", "alpha", 3.0, SOLVED, {"kind": "fictitious"}, {"kind": "psro", "meta_solver": "alpha_rank"}),
@@ -212,13 +223,20 @@ NEEDS: list[Row] = [
     Row("PopulationConfig", "win_share", 0.5, "kind: league", {"kind": "prioritised"}, {"kind": "league"}),
     Row("PopulationConfig", "exploiter_rounds", 2, "kind: league", {"kind": "psro"}, {"kind": "league"}),
     *(
-        Row("ExploitabilityConfig", key, value, WITH_TREE, {"method": "best_response"}, {"method": "exact"})
-        for key, value in (("max_nodes", 5), ("chance_samples", 5))
-    ),
-    *(
         Row("ExploitabilityConfig", f"best_response_{key}", value, WITH_RESPONSES, {"method": "exact"}, {})
-        for key, value in (("algo", "dqn"), ("timesteps", 50), ("episodes", 5), ("workers", 1))
+        for key, value in (("algo", "dqn"), ("timesteps", 50), ("workers", 1))
     ),
+    Row("ExploitabilityConfig", "max_nodes", 5, WITH_TREE, {"method": "best_response"}, {"method": "exact"}),
+    Row("ExploitabilityConfig", "max_positions", 5, WITH_POSITIONS, {"method": "tree"}, {"method": "merged"}),
+    Row("ExploitabilityConfig", "max_seconds", 5.0, "method: auto or merged", {"method": "tree"}, {"method": "merged"}),
+    Row("ExploitabilityConfig", "chance_samples", 5, "method: auto, tree, merged or projected", {"method": "trained"},
+        {"method": "tree"}),
+    Row("ExploitabilityConfig", "projection_episodes", 5, "method: auto or projected", {"method": "tree"},
+        {"method": "projected"}),
+    Row("ExploitabilityConfig", "best_response_episodes", 5, "method: auto, trained or projected", {"method": "tree"},
+        {"method": "projected"}),
+    Row("ExploitabilityConfig", "best_response_workers", 1, "process: run", {"process": "own"}, {"process": "run"}),
+    Row("ExploitabilityConfig", "share", 0.5, "process: own", {"process": "run"}, {"process": "own"}),
     *(
         Row("TuneConfig", key, value, "scheduler: asha", {}, {"scheduler": "asha"})
         for key, value in (("grace_period", 5.0), ("reduction_factor", 2.0))
@@ -304,6 +322,7 @@ class PolicyRow(NamedTuple):
 
 SAMPLING, BY_VALUES = "stochastic policies (ppo, a2c, marwil, ...)", "policies by action values (dqn, vdn, qmix, ...)"
 ES, PPO = ("es", POLE), ("ppo", POLE)
+REGRETS = ("deep_cfr", POLE)
 POLICY_NEEDS: list[PolicyRow] = [
     *(PolicyRow("ModelConfig", "shared", {"encoder": "x"}, f"only for {SAMPLING} and {BY_VALUES}", wrong, fits)
       for wrong, fits in ((("ddpg", PENDULUM), ("ppo", POLE)), (("nfsp", POLE), ("dqn", POLE)), (("sac", POLE), PPO))),
@@ -340,6 +359,19 @@ POLICY_NEEDS: list[PolicyRow] = [
     PolicyRow("RolloutConfig", "fake_sampler", True, "not for es", ES, PPO),
     PolicyRow("RolloutConfig", "input", "data", "not for es", ES, ("marwil", POLE)),
     PolicyRow("Scenario", "population", {"kind": "psro"}, "not for es", ("es", GAME), ("ppo", GAME)),
+    PolicyRow("ModelConfig", "vf_share_layers", True, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "collection", "async", "not for deep_cfr", REGRETS, PPO, {"num_workers": 1}),
+    PolicyRow("RolloutConfig", "collection", "overlap", "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "rollout_fragment_length", 10, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "batch_mode", "truncate_episodes", "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "clip_rewards", True, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "keep_infos", True, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "soft_horizon", True, "not for deep_cfr", REGRETS, PPO, {"horizon": 5}),
+    PolicyRow("RolloutConfig", "explore", False, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "output", "new", "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "fake_sampler", True, "not for deep_cfr", REGRETS, PPO),
+    PolicyRow("RolloutConfig", "input", "data", "not for deep_cfr", REGRETS, ("marwil", POLE)),
+    PolicyRow("Scenario", "population", {"kind": "psro"}, "not for deep_cfr", ("deep_cfr", GAME), ("ppo", GAME)),
 ]  # fmt: skip
 OF_NO_USE: list[tuple[str, str, Any]] = [
     *(("es", key, value) for key, value in (
@@ -351,6 +383,9 @@ OF_NO_USE: list[tuple[str, str, Any]] = [
         ("train_batch_size", 7),
     )),
     ("marwil", "intrinsic", {"kind": "rnd"}),
+    *(("deep_cfr", key, value) for key, value in (
+        ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("intrinsic", {"kind": "rnd"}),
+    )),
 ]  # fmt: skip
 
 
@@ -364,6 +399,8 @@ def tried(owner: str, keys: dict[str, Any]) -> None:
             config(**{"graph": {"a": 1}, **keys} if config is GraphicalConfig else keys)
         except ValidationError as error:
             raise explain(error, "env_config") from None
+    elif owner == "LanguageModelConfig":
+        tried("ScriptedConfig", {"name": "language_model", "language_model": keys})
     elif owner == "ScriptedConfig":
         parse_entry(compose({"env": POLE, "policies": {"a": {"scripted": keys}}}), "a")
     else:
@@ -434,7 +471,7 @@ def test_the_same_key_is_taken_for_policies_that_have(row: PolicyRow) -> None:
 
 @pytest.mark.parametrize(("name", "key", "value"), OF_NO_USE)
 def test_keys_that_an_algorithm_only_inherits_are_refused(name: str, key: str, value: Any) -> None:
-    of_whom = {"es": "es", "sarsa": "a table", "marwil": "imitation"}[name]
+    of_whom = {"es": "es", "sarsa": "a table", "marwil": "imitation", "deep_cfr": "regrets"}[name]
     with pytest.raises(ConfigError, match=rf"{key}: .* means nothing here: .*{of_whom}.*\. Drop {key}"):
         compose({"env": POLE, "algo": {"name": name, key: value}})
     assert compose({"env": POLE, "algo": {"name": name, key: ALGOS[name].family.config.defaults()[key]}})

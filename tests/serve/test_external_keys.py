@@ -84,7 +84,7 @@ def test_the_table_in_the_docs_says_of_every_algorithm_what_it_learns_from(name:
 
 
 def test_what_cannot_learn_from_clients_is_refused_with_one_sentence() -> None:
-    assert "which has to play populations of its own" in refused(algo="es")
+    assert "which has to play games of its own" in refused(algo="es")
     assert learns_from(ALGOS["es"], ALGOS["es"].configure()) is Learns.NOTHING
 
 

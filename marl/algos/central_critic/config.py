@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from marl.algos.config import LearnerConfig, Schedule
+from marl.algos.config import LearnerConfig, Schedule, scheduled
 from marl.needs import above, declare, needs, one_of
 
 PPO = needs(one_of("objective", "ppo"))
@@ -15,7 +15,7 @@ WITH_CRITIC = needs(one_of("objective", "a2c", "ppo", "vtrace"), why="pg learns 
 
 
 class CentralCriticConfig(LearnerConfig):
-    """pg, a2c, a3c, ppo, mappo, impala: stochastic policies whose critics see as much as ``critic_sees`` says."""
+    """pg, a2c, a3c, ppo, mappo, mmd, nashpg, impala: stochastic policies whose critics see as much as ``critic_sees`` says."""
 
     objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",
@@ -60,6 +60,17 @@ class CentralCriticConfig(LearnerConfig):
         description="The weight of the KL penalty is adapted to hold this KL.",
         json_schema_extra=declare(PPO, needs(above("kl_coeff", 0))),
     )
+    backward_kl_coeff: NonNegativeFloat = Field(
+        0.0,
+        description="Weight of KL(new || old), where old is the policy before the training batch; 0: none. Makes a "
+        "training batch a step of mirror descent.",
+        json_schema_extra=declare(PPO),
+    )
+    backward_kl_coeff_schedule: Schedule | None = Field(
+        None,
+        description="Points [env steps, backward_kl_coeff], joined by straight lines; replaces backward_kl_coeff.",
+        json_schema_extra=declare(PPO),
+    )
     vtrace_rho_bar: PositiveFloat = Field(
         1.0, description="Largest ratio that weighs a temporal difference.", json_schema_extra=declare(VTRACE)
     )
@@ -78,10 +89,23 @@ class CentralCriticConfig(LearnerConfig):
         description="How far the magnet moves towards the policy after each training batch; 1: all the way.",
         json_schema_extra=declare(needs(above("magnet_coeff", 0))),
     )
+    magnet_every: PositiveInt = Field(
+        1,
+        description="Training batches between two moves of the magnet.",
+        json_schema_extra=declare(needs(above("magnet_coeff", 0))),
+    )
     normalize_advantages: bool = Field(
         True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
     )
     grad_clip: PositiveFloat | None = Field(0.5, description="Largest norm of a policy's gradient; null: no limit.")
+
+    def entropy_coeff_at(self, timesteps: int) -> float:
+        """Its schedule's value after so many env steps."""
+        return scheduled(self.entropy_coeff_schedule, self.entropy_coeff, timesteps)
+
+    def backward_kl_coeff_at(self, timesteps: int) -> float:
+        """Its schedule's value after so many env steps."""
+        return scheduled(self.backward_kl_coeff_schedule, self.backward_kl_coeff, timesteps)
 
     @property
     def looks_at_groups(self) -> bool:

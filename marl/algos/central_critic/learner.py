@@ -35,14 +35,14 @@ from marl.algos.central_critic.losses import (
     policy_gradient_loss,
     value_loss,
     weighted,
-    with_slope,
 )
 from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.penalties import Penalty, penalties
 from marl.algos.central_critic.stacked import TrainingJob
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Learner, LearnerSpec, Metrics, Prepared, load_numpy, to_numpy
+from marl.algos.learner import Learner, LearnerSpec, Metrics, Prepared, load_numpy, to_numpy, update_groups
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -77,18 +77,19 @@ class CentralCriticLearner(Learner):
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
         self.shared = shared_optimisers(policies, configs)
-        self.update_groups = _update_groups(policies, self.sharing)
+        self.update_groups = update_groups(policies, self.sharing)
         self.custom = build_losses(policies, configs)
         self.own_steps = all(getattr(type(self), step) is getattr(CentralCriticLearner, step) for step in STEPS)
         self.magnets = {
-            name: Magnet(actor, configs[name].magnet_coeff, configs[name].magnet_tau)
+            name: Magnet(actor, configs[name].magnet_coeff, configs[name].magnet_tau, configs[name].magnet_every)
             for name, actor in self.actors.items() if configs[name].magnet_coeff > 0
         }  # fmt: skip
         self.gathered: dict[PolicyID, list[SampleBatch]] = {name: [] for name in policies}
         self.steps_gathered = dict.fromkeys(policies, 0)
         self.kl_coeffs = {name: configs[name].kl_coeff for name in policies}
-        self.lr: dict[PolicyID, float] = {}  # these two are set for each training batch: schedules move them
+        self.lr: dict[PolicyID, float] = {}  # these three are set for each training batch: schedules move them
         self.entropy_coeffs: dict[PolicyID, float] = {}
+        self.backward_kl_coeffs: dict[PolicyID, float] = {}
 
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
@@ -201,12 +202,14 @@ class CentralCriticLearner(Learner):
         """The rows as tensors, and the rates that hold while the policy is trained on them."""
         config, actor, timesteps = self.configs[name], self.actors[name], self.timesteps[name]
         self.lr[name] = scheduled(config.lr_schedule, config.lr, timesteps)
-        self.entropy_coeffs[name] = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, timesteps)
+        self.entropy_coeffs[name] = config.entropy_coeff_at(timesteps)
+        self.backward_kl_coeffs[name] = config.backward_kl_coeff_at(timesteps)
         train_batch = prepare(rows, actor.carry_size, self.models[name].max_seq_len, self.critics[name].device)
         data = train_batch.data
         if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
             data["advantages"] = normalized(data["advantages"])
-        if self.kl_coeffs[name] > 0:  # the penalty compares with the policy as it is before the first step
+        if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0:
+            # Both penalties compare with the policy as it is before the first step.
             with torch.no_grad():
                 sequences = train_batch.whole().sequences
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
@@ -289,18 +292,16 @@ class CentralCriticLearner(Learner):
             .add(numbers["entropy"], alpha=-entropy_coeff)
             .add(vf_loss, alpha=config.vf_loss_coeff)
         )
-        # The penalty of Schulman et al. (2017, section 4), beside the clipping or instead of it.
-        if self.kl_coeffs[name] > 0:
-            old = data["old_params"]
-            numbers["kl"], by_params = with_slope(lambda params: distribution.kl(old, params).mean(), outputs.params)
-            loss = loss + self.kl_coeffs[name] * numbers["kl"]
-            slopes.by_params += self.kl_coeffs[name] * by_params
-        if name in self.magnets:
-            magnet = self.magnets[name]
-            numbers["magnet_kl"], by_params = with_slope(lambda params: magnet.pull(params, minibatch), outputs.params)
-            loss = loss + magnet.coeff * numbers["magnet_kl"]
-            slopes.by_params += magnet.coeff * by_params
+        for penalty in self._penalties(name, minibatch):
+            numbers[penalty.metric], by_params = penalty.with_slope(outputs.params, rows)
+            loss = loss + penalty.coeff * numbers[penalty.metric]
+            slopes.by_params += penalty.coeff * by_params
         return {"total_loss": loss, **numbers}, slopes
+
+    def _penalties(self, name: PolicyID, minibatch: Minibatch) -> Iterator[Penalty]:
+        """What draws the policy back to where it was."""
+        coeffs = self.kl_coeffs[name], self.backward_kl_coeffs[name]
+        return penalties(self.actors[name].distribution, minibatch, *coeffs, self.magnets.get(name))
 
     def _add_custom_gradient(self, name: PolicyID, minibatch: Minibatch) -> Numbers:
         """With the user's addition to the loss, by autograd: users may do with a loss what they want."""
@@ -377,18 +378,6 @@ class CentralCriticLearner(Learner):
         self.kl_coeffs = dict(state["kl_coeffs"])
         for name, magnet in self.magnets.items():
             magnet.load_state_dict(state["magnets"][name])
-
-
-def _update_groups(
-    policies: Mapping[PolicyID, Policy], sharing: Mapping[str, list[PolicyID]]
-) -> list[tuple[PolicyID, ...]]:
-    """Policies that share layers, and each of the others by itself."""
-    groups = [tuple(sorted(users)) for users in sharing.values()]
-    sharers: set[PolicyID] = set().union(*groups)
-    for name in policies:
-        if name not in sharers:
-            groups.append((name,))
-    return sorted(groups)
 
 
 def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:

@@ -57,11 +57,12 @@ def weighted(numbers: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
 
 
 def with_slope(loss: Callable[[Tensor], Tensor], at: Tensor) -> tuple[Tensor, Tensor]:
-    """The value of a loss and its slope by autograd, for terms that few runs have."""
+    """The value of a loss and its slope by autograd, for terms that few runs have; several losses: the slope of their sum."""
     leaf = at.detach().requires_grad_()
     with torch.enable_grad():
         value = loss(leaf)
-    return value.detach(), torch.autograd.grad(value, leaf)[0]
+        total = value.sum()
+    return value.detach(), torch.autograd.grad(total, leaf)[0]
 
 
 def adapted_kl_coeff(coeff: float, kl: float, target: float) -> float:

@@ -1,4 +1,4 @@
-"""pg, a2c, a3c, impala, ppo, mappo."""
+"""pg, a2c, a3c, impala, ppo, mappo, mmd, nashpg."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ PRESETS = (
         FAMILY,
         {"objective": "ppo", "critic_sees": "group"},
         "PPO whose critic sees the whole group.",
+        ("objective",),
+    ),
+    Preset(
+        "mmd",
+        FAMILY,
+        {"objective": "ppo", "num_sgd_iter": 4, "entropy_coeff": 0.05, "backward_kl_coeff": 0.05},
+        "Magnetic mirror descent: PPO drawn to its last policy and to uniform play, so that self-play settles.",
+        ("objective",),
+    ),
+    Preset(
+        "nashpg",
+        FAMILY,
+        {"objective": "ppo", "num_sgd_iter": 4, "magnet_coeff": 0.2, "magnet_tau": 1.0, "magnet_every": 10},
+        "PPO drawn to a copy of itself that stands still and is renewed now and then, so that self-play settles.",
         ("objective",),
     ),
 )

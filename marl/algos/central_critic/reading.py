@@ -1,4 +1,4 @@
-"""What `marl show` prints of pg, a2c, a3c, ppo, mappo and impala."""
+"""What `marl show` prints of pg, a2c, a3c, ppo, mappo, mmd, nashpg and impala."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from marl.algos.central_critic.losses import (
     value_loss,
     with_slope,
 )
+from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.penalties import Penalty, penalties
 from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
@@ -39,7 +41,8 @@ LEFT_OUT: dict[Function, str] = {
     ActorCritic.run_traced: "users' own losses",
     Slopes.scaled: "several learners",
     means_of: "means",
-    with_slope: "penalties that few runs have",
+    CentralCriticLearner._penalties: "which of them have a weight",
+    with_slope: "a derivative by autograd",
     Critic.run: "one network",
     Critic.pull: "the same, backwards",
     Critic._value: "one network",
@@ -79,5 +82,11 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [learner._update, learner._add_gradient, learner._loss, policy_gradient_loss]
     if config.objective != "pg":
         shown.append(value_loss)
+    if config.backward_kl_coeff > 0 or config.magnet_coeff > 0:
+        shown += [penalties, Penalty.with_slope]
+    else:
+        left_out |= {penalties: "terms that few runs have", Penalty.with_slope: "terms that few runs have"}
+    if config.magnet_coeff > 0:
+        shown += [Magnet.divergence, Magnet.follow]
     shown += [FlatOptimiser.step, STEPS[config.optimizer.type]]
     return Reading(tuple(shown), left_out)

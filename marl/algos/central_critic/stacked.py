@@ -16,7 +16,6 @@ from torch import Tensor
 from marl.algos import together
 from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch
-from marl.algos.config import scheduled
 from marl.algos.stack import FlatStack
 from marl.data.batch import SampleBatch
 from marl.data.task import PolicyID
@@ -52,10 +51,11 @@ class TrainingJob:
             (column, str(rows[column].dtype), rows[column].shape[1:]) for column in ("obs", "actions", "legal")
         )
         actor, critic = learner.actors[name], learner.critics[name]
-        # A policy that was frozen for a while is behind the others on its schedule.
-        entropy_coeff = scheduled(config.entropy_coeff_schedule, config.entropy_coeff, learner.timesteps[name])
+        # A policy that was frozen for a while is behind the others on its schedules.
+        timesteps = learner.timesteps[name]
+        coeffs = config.entropy_coeff_at(timesteps), config.backward_kl_coeff_at(timesteps)
         return (
-            type(learner), repr(config), entropy_coeff, repr(learner.models[name]),
+            type(learner), repr(config), coeffs, repr(learner.models[name]),
             repr(actor.kind.action_space), actor.features.meaning, shapes, columns, len(rows), critic.view.sees,
             str(critic.device),
         )  # fmt: skip

@@ -9,7 +9,7 @@ bound. A trained best response gives another one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from marl.analysis.report.content import Block, Grid, Live, Section, Words, mean
 from marl.analysis.report.names import ReportParticipant
 from marl.data.task import AgentType
 from marl.errors import UserError
+from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.sampled import gains_with_errors
@@ -30,8 +31,11 @@ from marl.gametheory.tree.tree import Tree
 from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.members import build
+from marl.scenario.config import Scenario
+from marl.training.examination.positions import positions_for
 from marl.training.examiner import EXACT, LOWER, SAMPLED
 
+MOST_SECONDS = 20.0  # of an exact measurement of one entrant, as estimated
 SIGNS = {EXACT: "", SAMPLED: "~ ", LOWER: "≥ "}
 
 
@@ -81,13 +85,7 @@ def exact_bounds(
     """Exactly, for every entrant that plays all players and can be read as a table; and notes on those that cannot."""
     found, notes = [], []
     bound = EXACT if tree.sample is None else SAMPLED
-    for one in who:
-        policies: dict[str, Policy] = {}
-        for agents, strategies in zip(field.agents.values(), field.strategies, strict=True):
-            members = strategies.get(one.label, ())
-            policies |= {agent: build(member, kinds) for agent, member in zip(agents, members, strict=False)}
-        if len(policies) < tree.num_players:
-            continue  # it plays only some of the players, so it is no profile
+    for one, policies in profiles(field, who, kinds):
         try:
             parts = gains_with_errors(tree, strategy_of(tree, policies, explore=explore))
         except UserError as error:
@@ -100,11 +98,54 @@ def exact_bounds(
     return found, notes
 
 
+def profiles(
+    field: Field, who: Sequence[ReportParticipant], kinds: Sequence[AgentType]
+) -> Iterator[tuple[ReportParticipant, dict[str, Policy]]]:
+    """The policies of every entrant that plays all players, by agent."""
+    seats = sum(map(len, field.agents.values()))
+    for one in who:
+        policies: dict[str, Policy] = {}
+        for agents, strategies in zip(field.agents.values(), field.strategies, strict=True):
+            members = strategies.get(one.label, ())
+            policies |= {agent: build(member, kinds) for agent, member in zip(agents, members, strict=False)}
+        if len(policies) == seats:  # else it plays only some of the players, and is no profile
+            yield one, policies
+
+
+def merged_bounds(
+    scenario: Scenario,
+    field: Field,
+    who: Sequence[ReportParticipant],
+    kinds: Sequence[AgentType],
+    explore: bool | None,
+    chance_samples: int | None,
+) -> tuple[list[Bound], list[str]]:
+    """Exactly, by merged positions, where the tree is too large; and notes on what stood in the way."""
+    if any(len(agents) > 1 or "*" in agents[0] for agents in field.agents.values()):
+        return [], []  # groups of agents
+    try:
+        game = MergedGame(positions_for(scenario, ExploitabilityConfig(chance_samples=chance_samples)))
+    except UserError as error:
+        return [], [f"Positions were not merged either: {error}"]
+    positions, found, notes = game.positions, [], []
+    bound = EXACT if positions.sample is None else SAMPLED
+    for one, policies in profiles(field, who, kinds):
+        try:
+            measured = game.measure(policies, limit=MOST_SECONDS, explore=explore)
+        except UserError as error:
+            notes.append(f"{one.name} has no exact NashConv: {error}")
+            continue
+        gains = dict(zip(positions.players, measured.gains.tolist(), strict=True))
+        how = f"best reply in {len(positions):,} merged positions"
+        found.append(Bound(one.name, measured.nash_conv, 0.0, bound, how, gains, dict.fromkeys(gains, 0.0)))
+    return found, notes
+
+
 def trained_bounds(
     who: Sequence[ReportParticipant], timesteps: int, workers: int, allow: Collection[str]
 ) -> list[Bound]:
     """From below, by best responses that are trained against each whole checkpoint."""
-    config = ExploitabilityConfig(method="best_response", best_response_timesteps=timesteps)
+    config = ExploitabilityConfig(method="trained", best_response_timesteps=timesteps)
     found = []
     for one in who:
         if one.whole:

@@ -13,7 +13,14 @@ from marl.analysis.crossplay import Effort, Field, Progress, cross_play
 from marl.analysis.participants import Env, check_members, read_entrants
 from marl.analysis.payoff_table import caption
 from marl.analysis.report.best import best_section, find_best
-from marl.analysis.report.bounds import Bound, exact_bounds, exploitability_section, table_bounds, trained_bounds
+from marl.analysis.report.bounds import (
+    Bound,
+    exact_bounds,
+    exploitability_section,
+    merged_bounds,
+    table_bounds,
+    trained_bounds,
+)
 from marl.analysis.report.content import Section, plural
 from marl.analysis.report.curves import curves_section, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria, equilibria_section
@@ -212,6 +219,8 @@ def _bounds(
     notes: list[str] = []
     if tree is not None:
         found, notes = exact_bounds(tree, field, who, setup.task.kinds, asked.explore)
+    else:
+        found, notes = merged_bounds(setup.scenario, field, who, setup.task.kinds, asked.explore, asked.chance_samples)
     # Where the exact number is known, a lower bound says nothing more.
     known = {bound.name for bound in found}
     found += [bound for bound in table_bounds(payoffs) if bound.name not in known]

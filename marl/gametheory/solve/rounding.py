@@ -27,34 +27,42 @@ class Ties:
         # What went up to 0.3 and came back in steps of 0.1 has the rounding of 0.3: the largest size so far counts, and from
         # the beginning that of the player's payoffs.
         self.largest = np.full(len(owner), scale)
-        narrow: list[slice] = []
-        self.wide: list[slice] = []
-        ends = np.flatnonzero(np.diff(owner, append=-1)) + 1  # a set ends where the next choice belongs to another
-        begin = 0
-        for end in ends.tolist():
-            found = narrow if end - begin <= WIDE else self.wide
-            found.append(slice(begin, end))
-            begin = end
-        self.left, self.right = _pairs(narrow)
+        begins = np.flatnonzero(np.diff(owner, prepend=-1))  # a set begins where the choice before belongs to another
+        counts = np.diff(begins, append=len(owner))
+        wide = np.flatnonzero(counts > WIDE)
+        self.wide = [slice(begin, begin + count) for begin, count in zip(begins[wide], counts[wide], strict=True)]
+        self.left, self.right = _pairs(begins, counts)
+        self._size, self._flags = np.empty(len(owner)), np.empty(len(owner), bool)
+        self._apart, self._other = np.empty(len(self.left)), np.empty(len(self.left))
+        self._near, self._equal = np.empty(len(self.left), bool), np.empty(len(self.left), bool)
         self._grow(self.largest)
 
     def keep(self, regrets: Payoffs) -> None:
         """In place: regrets that are 0 but for rounding become 0; those of one set that are equal but for it become equal.
 
-        It is called for every player in every iteration. Hence ``take`` and ``putmask``, faster than brackets on arrays of
-        this size, and ``count_nonzero``, faster than ``any``: nearly always nothing has grown and there is no tie to mend.
+        It is called for every player in every iteration. Hence arrays that are kept, ``take``, faster than brackets on
+        arrays of this size, and ``count_nonzero``, faster than ``any``: nearly always nothing has grown and there
+        is no tie to mend.
         """
-        size = np.abs(regrets)
-        if np.count_nonzero(size > self.largest):
+        size, flags = np.abs(regrets, out=self._size), self._flags
+        if np.count_nonzero(np.greater(size, self.largest, out=flags)):
             self._grow(size)
-        np.putmask(regrets, size <= self.tolerance, 0.0)
-        apart = np.abs(regrets.take(self.left) - regrets.take(self.right))
-        near = apart <= self.tolerance_right
-        if np.count_nonzero(near) > np.count_nonzero(apart == 0.0):
-            close = near & (apart > 0.0)
-            regrets[self.right[close]] = regrets[self.left[close]]
+        # A product instead of a mask: what is 0 changes all the time, and processors guess branches badly.
+        np.multiply(regrets, np.greater(size, self.tolerance, out=flags), out=regrets)
+        self._join_pairs(regrets)
         for choices in self.wide:
             _join(regrets[choices], self.tolerance[choices])
+
+    def _join_pairs(self, regrets: Payoffs) -> None:
+        apart, near = self._apart, self._near
+        # With an array for the answer, "clip" keeps numpy from making another one; all numbers are in range.
+        regrets.take(self.left, None, apart, "clip")
+        np.subtract(apart, regrets.take(self.right, None, self._other, "clip"), out=apart)
+        np.abs(apart, out=apart)
+        found = np.count_nonzero(np.less_equal(apart, self.tolerance_right, out=near))
+        if found > np.count_nonzero(np.equal(apart, 0.0, out=self._equal)):
+            close = near & ~self._equal
+            regrets[self.right[close]] = regrets[self.left[close]]
 
     def _grow(self, size: Payoffs) -> None:
         np.maximum(self.largest, size, out=self.largest)
@@ -62,15 +70,16 @@ class Ties:
         self.tolerance_right = self.tolerance.take(self.right)  # of every pair
 
 
-def _pairs(sets: list[slice]) -> tuple[Ints, Ints]:
+def _pairs(begins: Ints, counts: Ints) -> tuple[Ints, Ints]:
     """All pairs of choices of one set. Those with its first choice come last, so that ties of several end with its value."""
-    left, right = [], []
-    for choices in sets:
-        for i in range(choices.stop - 1, choices.start - 1, -1):
-            for j in range(i + 1, choices.stop):
-                left.append(i)
-                right.append(j)
-    return np.array(left, np.int64), np.array(right, np.int64)
+    left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for count in np.unique(counts[counts <= WIDE]).tolist():
+        first = begins[counts == count][:, None]  # of all sets of this size
+        for i in range(count - 1, -1, -1):
+            later = np.arange(i + 1, count)
+            left.append(np.broadcast_to(first + i, (len(first), len(later))).ravel())
+            right.append((first + later).ravel())
+    return np.concatenate(left), np.concatenate(right)
 
 
 def _join(regrets: Payoffs, tolerance: Payoffs) -> None:

@@ -20,15 +20,12 @@ import numpy as np
 
 from marl.data.task import AgentType
 from marl.envs.adapters.openspiel import OpenSpielEnv
-from marl.envs.batched import BatchedEnv, NativeEnv
-from marl.envs.chance import listed_chance
-from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.batched import BatchedEnv
 from marl.envs.registry import EnvCreator, make_batched_env
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
-from marl.gametheory.tree.builder import Growth
-from marl.gametheory.tree.chance import Grown, grow_certain, grow_deals, grow_listed, grow_seeds
-from marl.gametheory.tree.env_walker import MakeEnv
+from marl.gametheory.tree.below import TreeGrowth
+from marl.gametheory.tree.chance import grow_all
 from marl.gametheory.tree.openspiel import MAX_NODES, tree_from_openspiel
 from marl.gametheory.tree.tree import Tree
 
@@ -52,35 +49,20 @@ def build_tree(
         return make_batched_env(env, env_ids, config, with_state=False)
 
     batched_env = make(1)
-    _check(batched_env.name, batched_env.kinds, batched_env.fixed_seats, chance_samples)
+    check_players(batched_env.name, batched_env.kinds, batched_env.fixed_seats, chance_samples)
     labels = [_labels(kind, action_names) for kind in batched_env.kinds for _ in kind.agents]
     inner = batched_env.envs[0] if isinstance(batched_env, DictVector) else None
     # OpenSpiel's states tell their chance moves with probabilities, which no reset seed does.
     if chance_samples is None and isinstance(inner, OpenSpielEnv):
         return tree_from_openspiel(inner.game, max_nodes=max_nodes, labels=labels if action_names else None)
-    growth = Growth(batched_env.name, tuple(batched_env.seat_names), max_nodes)
+    growth = TreeGrowth(batched_env.name, tuple(batched_env.seat_names), max_nodes)
     growth.add(np.array([-1]), np.zeros(1, np.int64))
-    chance, sample = _grow(growth, make, batched_env, chance_samples)
+    chance, sample = grow_all(growth, make, batched_env, chance_samples)
     return growth.finish(chance, batched_env.kinds, labels, sample)
 
 
-def _grow(growth: Growth, make: MakeEnv, batched_env: BatchedEnv, chance_samples: int | None) -> Grown:
-    """Chance as the env lists it, unless seeds are asked for."""
-    if chance_samples is not None:
-        return grow_seeds(growth, make, batched_env, chance_samples)
-    if isinstance(batched_env, DealtEnv):
-        return grow_deals(growth, make, batched_env)
-    if isinstance(batched_env, NativeEnv) and batched_env.deterministic:
-        return grow_certain(growth, make, batched_env)
-    listed = None
-    if isinstance(batched_env, DictVector):
-        listed = listed_chance(batched_env.envs[0], batched_env.name)
-    if listed is None:
-        return grow_seeds(growth, make, batched_env, None)
-    return grow_listed(growth, make, batched_env, listed)
-
-
-def _check(name: str, kinds: Sequence[AgentType], fixed_seats: bool, chance_samples: int | None) -> None:
+def check_players(name: str, kinds: Sequence[AgentType], fixed_seats: bool, chance_samples: int | None) -> None:
+    """Refuse envs whose players or actions cannot be listed."""
     if chance_samples is not None and chance_samples < 1:
         raise ConfigError(
             f"chance_samples is {chance_samples}; expected the number of reset seeds to play, at least 1."

@@ -86,8 +86,9 @@ class Growth:
     def too_large(self) -> TooLargeError:
         return TooLargeError(
             f"the tree of {self.name!r} has {self.size:,} nodes so far, more than max_nodes = {self.max_nodes:,}. Raise "
-            "max_nodes, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
-            "trained best responses."
+            "max_nodes, take a smaller version of the game or fewer chance_samples, merge equal positions (merge_game for "
+            "exact best responses, perfect_play for games of perfect information), or estimate exploitability by trained "
+            "best responses."
         )
 
     def decide(self, asked: Asked) -> Offered:

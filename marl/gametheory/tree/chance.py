@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, log
+from typing import Protocol
 
 import numpy as np
 
-from marl.data.task import AgentType, Array, Bools, Ints
-from marl.envs.batched import BatchedEnv
-from marl.envs.chance import ROUNDING, Outcomes, is_no_luck
+from marl.envs.batched import BatchedEnv, NativeEnv
+from marl.envs.chance import ROUNDING, Outcomes, is_no_luck, listed_chance
 from marl.envs.games.cards.dealt import DealtEnv
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ChanceError, ConfigError, EnvError
-from marl.gametheory.tree.builder import Asked, Growth, Mark, TooLargeError
-from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin, stage_for
+from marl.gametheory.tree.builder import Mark, TooLargeError
+from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample, Reals
 
@@ -43,6 +44,51 @@ PLAYED_NODES = 20_000  # that may be played to find starts, however small the tr
 Grown = tuple[ChanceMode, ChanceSample | None]
 
 
+class Growing(Protocol):
+    """What grows from the starts of an env: a tree, or a graph in which equal positions are one."""
+
+    size: int
+    max_nodes: int
+    on_trial: int  # more nodes than max_nodes that may be there for a while, because they may be taken away again
+
+    def stage(self, make: MakeEnv) -> Stage:
+        """What the env is walked with."""
+
+    def begin(self, stage: Stage, states: States, sight: Sight, probability: Reals, first: int = 0) -> None:
+        """Starts, numbered from ``first`` on, and everything that follows from them."""
+
+    def weigh(self, shares: Reals) -> None:
+        """Give the starts other probabilities, by their numbers."""
+
+    def mark(self) -> Mark:
+        """How far it has grown."""
+
+    def forget(self, mark: Mark) -> None:
+        """Take away what was added since the mark."""
+
+    def signature(self, mark: Mark) -> bytes:
+        """What was added since the mark; equal bytes: it plays alike."""
+
+    def too_large(self) -> TooLargeError:
+        """What is said where it has more nodes than it may have."""
+
+
+def grow_all(growth: Growing, make: MakeEnv, env: BatchedEnv, chance_samples: int | None) -> Grown:
+    """Chance as the env lists it, unless seeds are asked for."""
+    if chance_samples is not None:
+        return grow_seeds(growth, make, env, chance_samples)
+    if isinstance(env, DealtEnv):
+        return grow_deals(growth, make, env)
+    if isinstance(env, NativeEnv) and env.deterministic:
+        return grow_certain(growth, make, env)
+    listed = None
+    if isinstance(env, DictVector):
+        listed = listed_chance(env.envs[0], env.name)
+    if listed is None:
+        return grow_seeds(growth, make, env, None)
+    return grow_listed(growth, make, env, listed)
+
+
 def enough(starts: int) -> int:
     """Seeds in a row that have to bring nothing new after so many different starts."""
     return ceil(log(starts * (starts + 1) / DOUBT) / UNSEEN)
@@ -51,7 +97,7 @@ def enough(starts: int) -> int:
 # -- listed --------------------------------------------------------------------------------------------------------
 
 
-def grow_deals(growth: Growth, make: MakeEnv, env: DealtEnv) -> Grown:
+def grow_deals(growth: Growing, make: MakeEnv, env: DealtEnv) -> Grown:
     """A native env that lists its deals: one root for each, all grown together."""
     stage = ManyLanes(make)
     _check_deal_probabilities(env)
@@ -60,8 +106,7 @@ def grow_deals(growth: Growth, make: MakeEnv, env: DealtEnv) -> Grown:
     _check_repeats(env, some)
     probability = env.deal_probabilities[deals]
     states, sight = stage.deals(deals)
-    roots = growth.add(np.zeros(len(deals), np.int64), np.arange(len(deals)), probability / probability.sum())
-    grow(growth, stage, roots, states, sight)
+    growth.begin(stage, states, sight, probability / probability.sum())
     return ("exact" if len(deals) > 1 else "none"), None
 
 
@@ -74,10 +119,10 @@ def _check_deal_probabilities(env: DealtEnv) -> None:
         )
 
 
-def grow_listed(growth: Growth, make: MakeEnv, env: BatchedEnv, listed: Outcomes) -> Grown:
+def grow_listed(growth: Growing, make: MakeEnv, env: BatchedEnv, listed: Outcomes) -> Grown:
     """A dict env that lists its outcomes. Outcomes that play alike count together."""
     _check_accepted(env, listed)
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     for outcome, probability in zip(*listed, strict=True):
         starts.play(Start(0, outcome, True), probability)
     starts.set_probabilities()
@@ -86,10 +131,10 @@ def grow_listed(growth: Growth, make: MakeEnv, env: BatchedEnv, listed: Outcomes
     return ("exact" if len(starts.weights) > 1 else "none"), None
 
 
-def grow_certain(growth: Growth, make: MakeEnv, env: BatchedEnv) -> Grown:
+def grow_certain(growth: Growing, make: MakeEnv, env: BatchedEnv) -> Grown:
     """A native env that says that nothing in it is random."""
     _check_repeats(env, [Start(seed) for seed in range(COURSES)])
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     starts.play(Start(0))
     starts.set_probabilities()
     _check_complete(starts, env.name, "seed 0 does not give, though the env is `deterministic`")
@@ -151,7 +196,7 @@ def _check_complete(starts: Starts, name: str, which: str) -> None:
 class Starts:
     """Different starts of an env, each grown once, with their weights."""
 
-    def __init__(self, growth: Growth, stage: Stage) -> None:
+    def __init__(self, growth: Growing, stage: Stage) -> None:
         self.growth, self.stage = growth, stage
         self.found: dict[bytes, int] = {}
         self.weights: list[float] = []
@@ -187,8 +232,7 @@ class Starts:
         growth = self.growth
         growth.on_trial = mark.size
         try:
-            root = growth.add(np.zeros(1, np.int64), np.array([len(self.weights)]))
-            grow(growth, self.stage, root, *self.stage.start(start))
+            growth.begin(self.stage, *self.stage.start(start), np.ones(1), first=len(self.weights))
         except TooLargeError:
             growth.forget(mark)
             raise
@@ -202,21 +246,18 @@ class Starts:
         self.seeds += 1
 
     def set_probabilities(self) -> None:
-        """Every root's share of all weights."""
-        total = sum(self.weights)
-        for chunk, parent in enumerate(self.growth.parent):
-            if parent[0] == 0:
-                self.growth.probability[chunk][:] = self.weights[int(self.growth.branch[chunk][0])] / total
+        """Every start's share of all weights."""
+        self.growth.weigh(np.array(self.weights) / sum(self.weights))
 
     @property
     def sample(self) -> ChanceSample:
         return ChanceSample(np.array(self.weights).astype(np.int64))
 
 
-def grow_seeds(growth: Growth, make: MakeEnv, env: BatchedEnv, samples: int | None) -> Grown:
+def grow_seeds(growth: Growing, make: MakeEnv, env: BatchedEnv, samples: int | None) -> Grown:
     """So many seeds, or as many as it takes. However alike they play, they are a sample."""
     _check_repeats(env, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
-    starts = Starts(growth, stage_for(make))
+    starts = Starts(growth, growth.stage(make))
     if samples is None:
         _draw_until_nothing_new(starts, env.name)
     else:
@@ -273,58 +314,3 @@ def _check_repeats(env: BatchedEnv, starts: Sequence[Start]) -> None:
 
 def _when(step: int) -> str:
     return f"in step {step}" if step else "at the start"
-
-
-# -- below a start -------------------------------------------------------------------------------------------------
-
-
-def grow(growth: Growth, stage: Stage, nodes: Ints, states: States, sight: Sight) -> None:
-    """Everything below these nodes."""
-    last = np.full(sight.present.shape, -1, np.int64)  # [n, P] each player's last choice
-    paid = np.zeros(sight.present.shape)
-    while len(nodes):
-        rows, nodes, last, actions = _ask_everybody(growth, stage.kinds, nodes, last, sight)
-        columns = [actions[:, kind.seats] for kind in stage.kinds]
-        states, sight = stage.step(stage.take(states, rows), columns)
-        paid = paid[rows] + sight.rewards
-        nodes, last, paid, states, sight = _end(growth, stage, nodes, last, paid, states, sight)
-
-
-def _ask_everybody(
-    growth: Growth, kinds: Sequence[AgentType], nodes: Ints, last: Array, sight: Sight
-) -> tuple[Ints, Ints, Array, Array]:
-    """Decisions of all who are present, one after the other: the positions, nodes and joint actions that follow."""
-    rows = np.arange(len(nodes))
-    actions = np.zeros(last.shape, np.int64)
-    for kind, shown, legal in zip(kinds, sight.obs, sight.legal, strict=True):
-        for i in range(kind.size):
-            seat = kind.first_seat + i
-            asked = sight.present[rows, seat]
-            at = np.flatnonzero(asked)
-            if not at.size:
-                continue
-            where = rows[at]
-            allowed = np.ones((at.size, kind.columns.options), bool)
-            if kind.masked:
-                allowed = legal[where, i]
-            offer = growth.decide(Asked(nodes[at], seat, last[at, seat], shown[where, i], allowed))
-            # Those who were not asked stay as they are; each of the others becomes as many as it has actions.
-            index = np.concatenate([np.flatnonzero(~asked), at[offer.rows]])
-            waiting = index.size - offer.rows.size
-            rows, nodes, last, actions = rows[index], nodes[index], last[index], actions[index]
-            nodes[waiting:], last[waiting:, seat], actions[waiting:, seat] = offer.nodes, offer.choice, offer.action
-    return rows, nodes, last, actions
-
-
-def _end(
-    growth: Growth, stage: Stage, nodes: Ints, last: Array, paid: Reals, states: States, sight: Sight
-) -> tuple[Ints, Array, Reals, States, Sight]:
-    """Close the nodes where the episode is over; what goes on."""
-    over: Bools = sight.over
-    growth.end(nodes[over], paid[over])
-    on = np.flatnonzero(~over)
-    rest = Sight(
-        [column[on] for column in sight.obs], [column[on] for column in sight.legal], sight.present[on],
-        sight.rewards[on], sight.over[on],
-    )  # fmt: skip
-    return nodes[on], last[on], paid[on], stage.take(states, on), rest

@@ -128,7 +128,15 @@ class OneCopy:
 
     def start(self, start: Start) -> tuple[States, Sight]:
         sight = sight_of(begin(self.env, start))
-        return [self.env.get_state()], sight
+        return [self.kept()], sight
+
+    def kept(self) -> Any:
+        """The position in which the copy is now."""
+        return self.env.get_state()
+
+    def back_to(self, kept: Any) -> bool:
+        """Put the copy back into a position; False where that would take too long."""
+        return not self.env.set_state(kept).over.any()
 
     def take(self, states: States, rows: Ints) -> States:
         return [states[row] for row in rows.tolist()]
@@ -136,7 +144,7 @@ class OneCopy:
     def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
         after, sights = [], []
         for row, state in enumerate(states):
-            if self.env.set_state(state).over.any():
+            if not self.back_to(state):
                 raise ConfigError(
                     f"env {self.env.name!r}: an episode is too long to be replayed, so no tree can be built. Give the env "
                     "get_state() and set_state()."
@@ -144,7 +152,7 @@ class OneCopy:
             sight = sight_of(self.env.step([column[row : row + 1] for column in actions]))
             sights.append(sight)
             # What is over is not played on, and a snapshot may be large.
-            after.append(None if sight.over.all() else self.env.get_state())
+            after.append(None if sight.over.all() else self.kept())
         return after, joined(sights)
 
 

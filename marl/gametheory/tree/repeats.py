@@ -34,7 +34,7 @@ def random_course(env: BatchedEnv, start: Start, rng: np.random.Generator) -> Co
     """An episode of random legal actions in an env of one lane."""
     course = Course(sights=[sight_of(begin(env, start))])
     while not course.sights[-1].over.all() and len(course.actions) < LONGEST:
-        actions = _random_actions(env.kinds, course.sights[-1], rng)
+        actions = some_actions(env.kinds, course.sights[-1], rng)
         course.actions.append(actions)
         course.sights.append(sight_of(env.step(actions)))
     return course
@@ -45,16 +45,16 @@ def parts_at(env: BatchedEnv, start: Start, course: Course, *, take_back: bool =
 
     ``take_back``: steps are played once with other actions before, and taken back by the env's state.
     """
-    if not _same(sight_of(begin(env, start)), course.sights[0]):
+    if not same_sight(sight_of(begin(env, start)), course.sights[0]):
         return 0
     rng = np.random.default_rng(0)
     taken_back = _some_steps(len(course.actions), rng) if take_back else frozenset[int]()
     for step, actions in enumerate(course.actions):
         if step in taken_back:  # other actions, because a step that draws nothing shows no difference
             state = env.get_state()
-            env.step(_random_actions(env.kinds, course.sights[step], rng))
+            env.step(some_actions(env.kinds, course.sights[step], rng))
             env.set_state(state)
-        if not _same(sight_of(env.step(actions)), course.sights[step + 1]):
+        if not same_sight(sight_of(env.step(actions)), course.sights[step + 1]):
             return step + 1
     return None
 
@@ -74,7 +74,7 @@ def courses(env: BatchedEnv, starts: Sequence[Start]) -> list[Course]:
     return [random_course(env, start, np.random.default_rng([7, i])) for i, start in enumerate(starts)]
 
 
-def _random_actions(kinds: Sequence[AgentType], sight: Sight, rng: np.random.Generator) -> list[Array]:
+def some_actions(kinds: Sequence[AgentType], sight: Sight, rng: np.random.Generator) -> list[Array]:
     found = []
     for kind, masks in zip(kinds, sight.legal, strict=True):
         column = np.zeros((1, kind.size), kind.action_dtype)
@@ -87,7 +87,7 @@ def _random_actions(kinds: Sequence[AgentType], sight: Sight, rng: np.random.Gen
     return found
 
 
-def _same(mine: Sight, other: Sight) -> bool:
+def same_sight(mine: Sight, other: Sight) -> bool:
     """Whether everybody sees, may do and was paid the same. What absent agents' cells hold does not matter."""
     if not (np.array_equal(mine.present, other.present) and np.array_equal(mine.over, other.over)):
         return False

@@ -22,6 +22,7 @@ class Solved:
     values: Reals  # [P] what it pays
     nash_conv: float
     iterations: int
+    last: Solved | None = None  # what was played last, where the strategy is an average of all that was played
 
 
 def solved(tree: Tree, strategy: Behaviour, iterations: int) -> Solved:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from marl.data.task import Ints
+from marl.gametheory.tree.kernels import Index, Product, add, product, short
 from marl.gametheory.tree.tree import CHANCE, Behaviour, Reals, Tree
 
 EQUALLY_GOOD = ALMOST_NEVER = 1e-12
@@ -38,6 +39,11 @@ class Level:
     before: Ints  # [choices] the sequence that leads to the choice's set
     parents: Ints  # sequences that lead to sets of this level, each once
     groups: Ints  # [parents] first set behind each of them
+    # The same for sparse products: numbers count from the first sequence of the level before.
+    above: slice  # sequences of the level before; of the first level: the empty sequence
+    behind: Index  # [above + 1] where the choices behind each of them begin
+    leading: Index  # [choices] the sequence that leads to the choice's set
+    numbers: Index  # [choices + 1] 0, 1, ...
 
 
 class Aside(NamedTuple):
@@ -69,10 +75,14 @@ class PlayerForm:
         parents = sets.parent_choice[mine]
         self.parent = np.where(parents >= 0, parents - choices.start + 1, 0)  # [sets] sequence before each set
         self.equally_good = EQUALLY_GOOD * tree.scale
+        self.begins = short(np.append(self.first, self.num_choices))  # [sets + 1]
+        self.numbers = short(np.arange(self.num_choices))
+        self.ones = np.ones(self.num_choices)
         self.levels = self._levels(sets.level[mine])
 
     def _levels(self, level: Ints) -> list[Level]:
-        found = []
+        found: list[Level] = []
+        above = slice(0, 1)
         for depth in range(int(level.max()) + 1 if level.size else 0):
             at, stop = np.searchsorted(level, [depth, depth + 1])
             first = self.first[at:stop]
@@ -81,18 +91,42 @@ class PlayerForm:
             owner = self.owner[begin:end] - at
             sequences = slice(begin + 1, end + 1)
             before = self.parent[at:stop][owner]
-            found.append(Level(slice(begin, end), sequences, first - begin, owner, before, parents, groups))
+            numbers = short(np.arange(end - begin + 1))
+            behind = short(np.searchsorted(before, np.arange(above.start, above.stop + 1)))
+            leading = short(before - above.start)
+            one = Level(
+                slice(begin, end),
+                sequences,
+                first - begin,
+                owner,
+                before,
+                parents,
+                groups,
+                above,
+                behind,
+                leading,
+                numbers,
+            )
+            found.append(one)
+            above = sequences
         return found
 
     # -- between plans and behaviour -------------------------------------------------------------------------------
 
     def plan(self, behaviour: Behaviour) -> Reals:
         """Realisation plan ``[sequences]`` of the player's part of a strategy."""
-        plan = np.empty(self.num_sequences)
+        plan = np.zeros(self.num_sequences)
         plan[0] = 1.0
-        for level in self.levels:
-            np.multiply(plan[level.before], behaviour[level.choices], out=plan[level.sequences])
+        add(self.plan_products(behaviour, plan))
         return plan
+
+    def plan_products(self, behaviour: Behaviour, plan: Reals) -> list[Product]:
+        """What makes a plan of a strategy: ``plan`` is 1 at the empty sequence and 0 elsewhere before."""
+        # A matrix with one entry per row: the choice's chance, in the column of the sequence that leads there.
+        return [
+            product(level.numbers, level.leading, behaviour[level.choices], plan[level.above], plan[level.sequences])
+            for level in self.levels
+        ]
 
     def behaviour(self, plan: Reals) -> Behaviour:
         """Each choice's share among those of its set; equal shares where the plan never comes there."""
@@ -130,18 +164,30 @@ class PlayerForm:
             other.leads[level.parents] += np.add.reduceat(reached, level.groups)
         return float(payoffs[0]), chosen
 
+    def fold_products(self, payoffs: Reals, behaviour: Behaviour) -> list[Product]:
+        """What turns counterfactual payoffs at terminal nodes into those of the whole game behind each sequence, in place.
+
+        The last one adds up the value of the game at the empty sequence.
+        """
+        return [
+            product(
+                level.behind, level.numbers, behaviour[level.choices], payoffs[level.sequences], payoffs[level.above]
+            )
+            for level in reversed(self.levels)
+        ]
+
+    def set_product(self, weights: Reals, numbers: Reals, out: Reals) -> Product:
+        """``sum_c weights[c] numbers[c]`` over the choices of each information set, added to ``out`` ``[sets]``."""
+        return product(self.begins, self.numbers, weights, numbers, out)
+
     def regrets(self, payoffs: Reals, behaviour: Behaviour) -> Reals:
         """How much more each choice would earn than the strategy at its set ``[choices]``, by counterfactual payoffs.
 
         ``payoffs`` ``[sequences]`` are used up; ``payoffs[0]`` is the value of the strategy afterwards.
         """
-        regrets = np.empty(self.num_choices)
-        for level in reversed(self.levels):
-            here = payoffs[level.sequences]
-            earned = np.add.reduceat(here * behaviour[level.choices], level.first)
-            np.subtract(here, earned[level.owner], out=regrets[level.choices])
-            payoffs[level.parents] += np.add.reduceat(earned, level.groups)
-        return regrets
+        earned = np.zeros(self.num_sets)
+        add([*self.fold_products(payoffs, behaviour), self.set_product(behaviour, payoffs[1:], earned)])
+        return np.asarray(payoffs[1:] - earned[self.owner])
 
 
 class SequenceForm:
@@ -156,6 +202,7 @@ class SequenceForm:
         which = which.reshape(-1)
         paid = [np.bincount(which, reach[end] * column, len(self.sequences)) for column in tree.payoffs[end].T]
         self.payoffs = np.stack(paid)  # [P, K] payoffs times chance
+        self.chances: Reals = np.bincount(which, reach[end], len(self.sequences)).astype(np.float64)  # [K]
 
     def _at_nodes(self) -> tuple[Ints, Reals]:
         """Every player's sequence ``[N, P]`` and the probability of all chance moves ``[N]`` on the way to each node."""
@@ -185,11 +232,18 @@ class SequenceForm:
     @cached_property
     def matrices(self) -> tuple[Any, Any]:
         """Two players: ``A_0`` ``[S_0, S_1]`` and ``A_1`` ``[S_1, S_0]``, sparse by rows."""
-        rows, columns = self.sequences.T
-        shape = (self.players[0].num_sequences, self.players[1].num_sequences)
-        first = sparse.csr_array((self.payoffs[0], (rows, columns)), shape=shape)
-        second = sparse.csr_array((self.payoffs[1], (columns, rows)), shape=shape[::-1])
-        return first, second
+        return self._matrix(0, self.payoffs[0]), self._matrix(1, self.payoffs[1])
+
+    @cached_property
+    def chance_matrices(self) -> tuple[Any, Any]:
+        """The same of the chance to end there."""
+        return self._matrix(0, self.chances), self._matrix(1, self.chances)
+
+    def _matrix(self, player: int, numbers: Reals) -> Any:
+        rows, columns = self.sequences[:, player], self.sequences[:, 1 - player]
+        shape = (self.players[player].num_sequences, self.players[1 - player].num_sequences)
+        matrix = sparse.csr_array((numbers, (rows, columns)), shape=shape)
+        return sparse.csr_array((matrix.data, short(matrix.indices), short(matrix.indptr)), shape=shape)
 
     def plans(self, strategy: Behaviour) -> list[Reals]:
         return [form.plan(strategy[form.choices]) for form in self.players]
@@ -198,30 +252,36 @@ class SequenceForm:
         """The strategy of all players behind their plans."""
         return np.concatenate([form.behaviour(plan) for form, plan in zip(self.players, plans, strict=True)])
 
-    def counterfactual(self, player: int, plans: Sequence[Reals]) -> Reals:
-        """``g_i``: what each sequence of the player earns at terminal nodes, given the plans of the others; a new array."""
+    def counterfactual(self, player: int, plans: Sequence[Reals], out: Reals | None = None) -> Reals:
+        """``g_i``: what each sequence of the player earns at terminal nodes, given the plans of the others.
+
+        A new array, or ``out``.
+        """
         if len(self.players) == 2:
-            earned: Reals = self.matrices[player] @ plans[1 - player]
-            return earned
-        weights = self.payoffs[player]
+            return _applied(self.matrices[player], plans[1 - player], out)
+        return self._collected(player, self.payoffs[player], plans, out)
+
+    def reached(self, player: int, plans: Sequence[Reals]) -> Reals:
+        """How likely chance and the others lead to terminal nodes of each sequence of the player."""
+        if len(self.players) == 2:
+            return _applied(self.chance_matrices[player], plans[1 - player])
+        return self._collected(player, self.chances, plans)
+
+    def _collected(self, player: int, numbers: Reals, plans: Sequence[Reals], out: Reals | None = None) -> Reals:
+        """Sums of ``numbers`` ``[K]`` times the plans of the others, for each sequence of the player."""
+        weights = numbers
         for other, plan in enumerate(plans):
             if other != player:
                 weights = weights * plan[self.sequences[:, other]]
-        return self._collected(player, weights)
-
-    def _collected(self, player: int, weights: Reals) -> Reals:
-        """Sums over terminal nodes for each sequence of the player."""
-        return np.asarray(
-            np.bincount(self.sequences[:, player], weights, self.players[player].num_sequences), np.float64
-        )
+        found = np.bincount(self.sequences[:, player], weights, self.players[player].num_sequences)
+        if out is None:
+            return np.asarray(found, np.float64)
+        out[:] = found
+        return out
 
     def leads(self, player: int, plans: Sequence[Reals]) -> Reals:
         """How much the plans of the others lead to terminal nodes of each sequence of the player: 0 where never."""
-        weights = np.ones(len(self.sequences))
-        for other, plan in enumerate(plans):
-            if other != player:
-                weights = weights * plan[self.sequences[:, other]]
-        return self._collected(player, weights)
+        return self._collected(player, np.ones(len(self.sequences)), plans)
 
     def values(self, plans: Sequence[Reals]) -> Reals:
         """What each player earns ``[P]``."""
@@ -229,3 +289,11 @@ class SequenceForm:
         for player, plan in enumerate(plans):
             weights = weights * plan[self.sequences[:, player]]
         return np.asarray(self.payoffs @ weights)
+
+
+def _applied(matrix: Any, plan: Reals, out: Reals | None = None) -> Reals:
+    """``matrix @ plan``, a new array or ``out``."""
+    found = np.empty(matrix.shape[0]) if out is None else out
+    found.fill(0.0)
+    add([product(matrix.indptr, matrix.indices, matrix.data, plan, found)])
+    return found

@@ -33,7 +33,7 @@ def equilibrium(tree: Tree) -> Solved:
             "cfr(tree, iterations) and look at the NashConv of its answer."
         )
     form = tree.form
-    result = _solve(form.matrices[0] / (tree.scale or 1.0), *form.players)  # solvers have absolute tolerances
+    result = maxmin_program(form.matrices[0] / (tree.scale or 1.0), *form.players)  # solvers have absolute tolerances
     if result.status != 0:
         raise ConfigError(
             f"the linear program of game {tree.name!r} was not solved: {result.message} Payoffs range from "
@@ -44,16 +44,17 @@ def equilibrium(tree: Tree) -> Solved:
     return solved(tree, form.behaviour([np.maximum(plan, 0.0) for plan in plans]), int(result.nit))
 
 
-def _solve(payoffs: Any, first: PlayerForm, second: PlayerForm) -> Any:
+def maxmin_program(payoffs: Any, first: PlayerForm, second: PlayerForm) -> Any:
+    """The plan of the first player that earns most against the worst one of the second; ``payoffs`` are by sequences."""
     sequences, sets = first.num_sequences, second.num_sets + 1
     goal = np.zeros(sequences + sets)
     goal[sequences] = -1.0
-    flow, rest = _flow(first), sparse.csr_array((first.num_sets + 1, sets))
+    flow, rest = flow_of(first), sparse.csr_array((first.num_sets + 1, sets))
     start = np.zeros(first.num_sets + 1)
     start[0] = 1.0
     return linprog(
         goal,
-        A_ub=sparse.hstack([-payoffs.T, _flow(second).T], format="csr"),
+        A_ub=sparse.hstack([-payoffs.T, flow_of(second).T], format="csr"),
         b_ub=np.zeros(second.num_sequences),
         A_eq=sparse.hstack([flow, rest], format="csr"),
         b_eq=start,
@@ -62,7 +63,7 @@ def _solve(payoffs: Any, first: PlayerForm, second: PlayerForm) -> Any:
     )
 
 
-def _flow(form: PlayerForm) -> Any:
+def flow_of(form: PlayerForm) -> Any:
     """``E`` ``[sets + 1, sequences]``: the empty sequence has weight 1, the choices of a set what leads to it."""
     sets = np.arange(1, form.num_sets + 1)
     rows = np.concatenate([[0], form.owner + 1, sets])

@@ -82,11 +82,11 @@ class UserCallbacks(Extension):
             result["done"] = bool(result.get("done")) or trainer.should_stop(result)
 
 
-def refuse_idle(hooks: Hooks, evolution: bool, recorded: str | None) -> None:
-    """A hook that can never be called is a misunderstanding."""
-    if evolution:
+def refuse_idle(hooks: Hooks, unplayed: str, recorded: str | None) -> None:
+    """A hook that can never be called is a misunderstanding. ``unplayed``: why learners get no batches, if they do not."""
+    if unplayed:
         idle = ["on_postprocess_trajectory", "on_sample_end", "on_learn_on_batch"]
-        why = "es learns from returns alone, without batches"
+        why = unplayed
     elif recorded is not None:
         idle = ["on_postprocess_trajectory", "on_sample_end"]
         why = f"input: {recorded} is not played"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from marl.rollout import episodes
 from marl.runs.result import Result
 from marl.training.extensions.extension import Extension
+from marl.training.walks.source import WalkSource
 
 if TYPE_CHECKING:
     from marl.training.trainer import Trainer
@@ -22,8 +23,8 @@ class Endless(Extension):
 
     def after_iteration(self, trainer: Trainer, result: Result) -> None:
         config = trainer.setup.rollout.config
-        plays_recordings = config.input is not None
-        if self.told or result["episodes_total"] or plays_recordings:
+        plays_none = config.input is not None or isinstance(trainer.source, WalkSource)
+        if self.told or result["episodes_total"] or plays_none:
             return
         copies = max(1, config.num_workers) * config.num_envs_per_worker
         steps = trainer.timesteps_total // copies

@@ -181,8 +181,8 @@ def _of_run(arguments: dict[str, Any]) -> Opened:
     with run.trusted():
         copy = make_batched_env(scenario.env, 1, scenario.env_config, with_state=False)
         _check_size(scenario.env, scenario.env_config, copy)
-        examiner = Examiner(setup, ExploitabilityConfig(method="exact", max_nodes=MOST_NODES))
-    assert examiner.tree is not None  # exact: else it refuses
+        examiner = Examiner(setup, ExploitabilityConfig(method="tree", max_nodes=MOST_NODES))
+    assert examiner.tree is not None  # tree: else it refuses
     return Opened(
         tree=examiner.tree,
         env=copy,

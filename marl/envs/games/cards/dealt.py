@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.task import Array, Bools, Floats, Ints
-from marl.envs.batched import NativeEnv, StepOutput
+from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
 from marl.envs.games.particles.seeding import uniform
 from marl.errors import EnvError
 
@@ -63,29 +63,30 @@ class DealtEnv(NativeEnv):
         self._begin(env_ids)
 
     def _moves(self, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
-        """The action ``[E]`` of each env's mover; envs that are over are not looked at."""
-        env_ids = np.arange(self.num_envs)
-        moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
-        self._check_moves(moves, mover, legal, over)
-        return moves
+        return checked_moves(self, actions, mover, legal, over)
 
     def _joint_moves(self, actions: Sequence[Array], legal: Bools, over: Bools) -> Ints:
         """The actions ``[E, A]`` of all players, who move at once; ``legal`` is ``[E, A, actions]``."""
-        moves = actions[0].astype(np.int64, copy=False)
-        for seat in range(moves.shape[1]):
-            self._check_moves(moves[:, seat], np.full(self.num_envs, seat), legal[:, seat], over)
-        return moves
+        moves = []
+        for seat in range(legal.shape[1]):
+            moves.append(checked_moves(self, actions, np.full(self.num_envs, seat), legal[:, seat], over))
+        return np.stack(moves, axis=1)
 
-    def _check_moves(self, moves: Ints, mover: Ints, legal: Bools, over: Bools) -> None:
-        known = (moves >= 0) & (moves < legal.shape[1])  # -1 would pass as the last column
-        wrong = ~over & ~(known & legal[np.arange(self.num_envs), np.where(known, moves, 0)])
-        if wrong.any():
-            env_id = int(np.flatnonzero(wrong)[0])
-            raise EnvError(
-                f"{self.name}: {self.seat_names[mover[env_id]]!r} played action {moves[env_id]} in env {env_id}, "
-                f"which is not legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[env_id])))}. "
-                "Choose among the actions of its mask."
-            )
+
+def checked_moves(env: BatchedEnv, actions: Sequence[Array], mover: Ints, legal: Bools, over: Bools) -> Ints:
+    """The action ``[E]`` of each env's mover in a game of turns; envs that are over are not looked at."""
+    env_ids = np.arange(env.num_envs)
+    moves = actions[0][env_ids, mover].astype(np.int64, copy=False)
+    known = (moves >= 0) & (moves < legal.shape[1])  # -1 would pass as the last column
+    wrong = ~over & ~(known & legal[env_ids, np.where(known, moves, 0)])
+    if wrong.any():
+        env_id = int(np.flatnonzero(wrong)[0])
+        raise EnvError(
+            f"{env.name}: {env.seat_names[mover[env_id]]!r} played action {moves[env_id]} in env {env_id}, "
+            f"which is not legal now. Legal: {', '.join(map(str, np.flatnonzero(legal[env_id])))}. "
+            "Choose among the actions of its mask."
+        )
+    return moves
 
 
 def draw(probabilities: NDArray[np.float64], seeds: Ints) -> Ints:

@@ -1,0 +1,1 @@
+"""Counterfactual regret minimisation with networks: Deep CFR and ESCHER."""

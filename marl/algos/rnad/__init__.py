@@ -1,0 +1,1 @@
+"""Regularised Nash dynamics: R-NaD, of DeepNash."""

@@ -1,0 +1,1 @@
+"""Board games for two: open ones, and ones whose players do not see each other's stones."""

@@ -1,0 +1,1 @@
+"""Games in which equal positions are one: exact best responses without a tree."""

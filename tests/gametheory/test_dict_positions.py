@@ -1,0 +1,195 @@
+"""Positions of dict envs: equal states are one, whatever they are made of; what cannot be compared is refused."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from marl.envs.base import ALL, MultiAgentEnv, StepResult
+from marl.errors import ConfigError
+from marl.gametheory.merged.positions import positions_of
+from marl.gametheory.merged.state_digest import NotComparableError, digest_of
+from marl.gametheory.tree.build import build_tree
+
+from .card_games import ListedCardGame
+
+
+class Take(MultiAgentEnv):
+    """Two players take 1 or 2 of ``pile`` stones in turns; who takes the last one wins. What is taken is kept in a set of
+    marks, so that the order in which stones went differs from history to history."""
+
+    possible_agents = ("first", "second")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.pile = int((config or {}).get("pile", 4))
+        self.seen, self.moves = spaces.Discrete(self.pile + 1), spaces.Discrete(2)
+        self.left: dict[str, Any] = {}
+        self.turn = 0
+
+    def observation_space(self, agent: str) -> Any:
+        return self.seen
+
+    def action_space(self, agent: str) -> Any:
+        return self.moves
+
+    def chance_outcomes(self) -> dict[None, float]:
+        return {None: 1.0}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.left, self.turn = {"stones": self.pile, "marks": set()}, 0
+        return {"first": self.pile}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        mover = self.possible_agents[self.turn]
+        self.left["stones"] = max(0, self.left["stones"] - 1 - int(actions[mover]))
+        self.turn = 1 - self.turn
+        asked = self.possible_agents[self.turn]
+        over = self.left["stones"] == 0
+        rewards = {mover: 1.0, asked: -1.0} if over else {}
+        return StepResult({asked: self.left["stones"]}, rewards, {ALL: over}, {ALL: False}, {})
+
+
+class Stored(Take):
+    """The same, with a state of its own."""
+
+    def get_state(self) -> Any:
+        return {"stones": self.left["stones"], "turn": self.turn}
+
+    def set_state(self, state: Any) -> None:
+        self.left, self.turn = {"stones": state["stones"], "marks": set()}, state["turn"]
+
+
+LAST = [0]
+
+
+class Forgetful(Take):
+    """What its last move pays depends on the move before, which it keeps outside of its own object."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        LAST[0] = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        result = super().step(actions)
+        rewards = {agent: paid + LAST[0] for agent, paid in result.rewards.items()}
+        LAST[0] = int(next(iter(actions.values())))
+        return result._replace(rewards=rewards)
+
+
+def nodes_of_take(pile: int) -> int:
+    """Histories of the game, counted by hand: all ways to take 1 or 2 stones until none is left."""
+    if pile <= 0:
+        return 1
+    return 1 + nodes_of_take(pile - 1) + nodes_of_take(pile - 2)
+
+
+@pytest.mark.parametrize("env", [Take, Stored])
+def test_histories_with_the_same_stones_left_are_one_position(env: type[Take]) -> None:
+    tree, positions = build_tree(env, {"pile": 6}), positions_of(env, {"pile": 6})
+    assert len(tree) == nodes_of_take(6)
+    # (steps, stones left): after n steps between n and 2 n stones are gone.
+    left = {(n, 6 - gone) for n in range(6) for gone in range(n, min(2 * n, 5) + 1)}
+    ends = set(range(3, 7))  # of what is over, nothing but the time matters
+    assert len(positions) == len(left) + len(ends) < len(tree)
+    assert positions.chance == "none"
+    assert [len(views) for views in positions.views] == [5, 5]  # first: 6, 4, 3, 2, 1; second: 5, 4, 3, 2, 1
+
+
+def test_a_state_that_leaves_something_out_is_noticed() -> None:
+    with pytest.raises(ConfigError, match="went on differently after the same actions"):
+        positions_of(Forgetful, {"pile": 8})
+
+
+def test_an_env_that_holds_what_cannot_be_looked_into_is_refused_by_name() -> None:
+    class Counting(Take):
+        def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+            super().__init__(config)
+            self.numbers = itertools.count()
+
+    with pytest.raises(ConfigError, match=r"(?s)numbers is a itertools.count.*get_state\(\)"):
+        positions_of(Counting)
+
+
+def test_listed_chance_keeps_its_probabilities() -> None:
+    positions = positions_of(ListedCardGame)
+    assert positions.chance == "exact"
+    assert positions.start_probability == pytest.approx(np.full(12, 1 / 12))
+    assert [len(views) for views in positions.views] == [4, 4]
+
+
+# -- digests -------------------------------------------------------------------------------------------------------
+
+
+class Thing:
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+
+class Row(list[int]):
+    """A list with attributes."""
+
+
+class Slim:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: int, b: int) -> None:
+        self.a, self.b = a, b
+
+
+def looped(value: int) -> Thing:
+    thing = Thing(value=value)
+    thing.me = thing
+    return thing
+
+
+def row(mark: int) -> Row:
+    made = Row([1])
+    made.mark = mark  # type: ignore[attr-defined]
+    return made
+
+
+EQUAL = [
+    (lambda: {"a": 1, "b": [2, 3]}, lambda: {"b": [2, 3], "a": 1}),
+    (lambda: {3, 1, 2}, lambda: {2, 3, 1}),
+    (lambda: np.array([0.0, 1.0]), lambda: np.array([-0.0, 1.0])),
+    (lambda: Thing(a=[1], b=Thing(c=(2,))), lambda: Thing(b=Thing(c=(2,)), a=[1])),
+    (lambda: looped(1), lambda: looped(1)),
+    (lambda: Slim(1, 2), lambda: Slim(1, 2)),
+    (lambda: np.random.default_rng(3), lambda: np.random.default_rng(3)),
+    (lambda: [(1,), (1,)], lambda: [(one := (1,)), one]),
+]
+DIFFERENT = [
+    (lambda: [1, [2]], lambda: [[1], 2]),
+    (lambda: [12, 3], lambda: [1, 23]),
+    (lambda: np.zeros((2, 3)), lambda: np.zeros((3, 2))),
+    (lambda: np.zeros(2, np.int32), lambda: np.zeros(2, np.float32)),
+    (lambda: looped(1), lambda: looped(2)),
+    (lambda: row(1), lambda: row(2)),
+    (lambda: Slim(1, 2), lambda: Slim(2, 1)),
+    (lambda: np.random.default_rng(3), lambda: np.random.default_rng(4)),
+    (lambda: random.Random(1), lambda: random.Random(2)),
+    (lambda: Thing(a=1), lambda: Thing(b=1)),
+    (lambda: "1", lambda: 1),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_equal_states_have_equal_digests(one: Any, other: Any) -> None:
+    assert digest_of(one()) == digest_of(other())
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_different_states_have_different_digests(one: Any, other: Any) -> None:
+    assert digest_of(one()) != digest_of(other())
+
+
+def test_what_is_not_python_is_not_taken_for_equal() -> None:
+    for opaque in (iter([1]), (i for i in [1]), object(), itertools.count(), np.random.PCG64(1)):
+        with pytest.raises(NotComparableError, match=r"\['deep'\]\.\[0\] is a "):
+            digest_of({"deep": [opaque]})

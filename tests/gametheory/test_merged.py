@@ -1,0 +1,189 @@
+"""Exact best responses by merged positions: the same numbers as by the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from marl.data.task import Array, Floats
+from marl.errors import ConfigError, PolicyError, SpaceMismatchError, UnknownNameError
+from marl.gametheory.merged.game import MergedGame, merge_game
+from marl.gametheory.merged.kernel import Table
+from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.policy_conversion import strategy_of
+from marl.gametheory.tree.response import best_response, expected_values
+from marl.gametheory.tree.tree import Tree
+from marl.policies.build import build_policy
+from marl.policies.config import ModelConfig, PolicySpec
+from marl.policies.policy import Inputs, Policy
+from marl.policies.scripted import RandomPolicy
+from marl.policies.tabular import TabularPolicy
+
+GAMES: list[tuple[str, dict[str, Any]]] = [
+    ("kuhn_poker", {}),
+    ("kuhn_poker", {"players": 3}),
+    ("leduc_poker", {}),
+    ("liars_dice", {"sides": 3}),
+    # Both see nothing but that it goes on: own pasts differ behind equal observations.
+    ("matrix_game", {"game": "chicken", "repetitions": 3}),
+    ("matrix_game", {"game": "prisoners_dilemma"}),
+    ("dark_hex", {"rows": 2, "columns": 2}),
+    ("dark_hex", {"rows": 2, "columns": 2, "version": "abrupt"}),
+    ("phantom_ttt", {"rows": 2, "columns": 2, "connect": 2}),
+]
+
+
+def random_tables(game: MergedGame, seed: int, none: float = 0.3) -> list[Table]:
+    """Chances of legal actions; some are 0, so that parts of the game are never reached."""
+    rng, found = np.random.default_rng(seed), []
+    for views in game.positions.views:
+        weights = rng.exponential(size=views.legal.shape) * (rng.random(views.legal.shape) > none)
+        weights = np.where((weights * views.legal).sum(axis=1, keepdims=True) > 0, weights, 1.0) * views.legal
+        found.append(weights / weights.sum(axis=1, keepdims=True))
+    return found
+
+
+def as_policies(game: MergedGame, tables: list[Table]) -> dict[str, Policy]:
+    found: dict[str, Policy] = {}
+    for player, (name, table) in enumerate(zip(game.positions.players, tables, strict=True)):
+        kind = game.positions.kind_of(player)
+        seat = np.full(len(table), player - kind.first_seat)
+        found[name] = TabularPolicy(kind, game.positions.views[player].obs, table, seat)
+    return found
+
+
+def by_tree(tree: Tree, policies: Mapping[str, Policy]) -> tuple[list[float], list[float]]:
+    """What play and best responses earn."""
+    strategy = strategy_of(tree, policies)
+    best = [best_response(tree, strategy, player)[0] for player in range(tree.num_players)]
+    return expected_values(tree, strategy).tolist(), best
+
+
+@pytest.mark.parametrize(("name", "config"), GAMES)
+def test_merged_positions_give_the_numbers_of_the_tree(name: str, config: dict[str, Any]) -> None:
+    game, tree = merge_game(name, config), build_tree(name, config)
+    for seed in range(3):
+        policies = as_policies(game, random_tables(game, seed))
+        values, best = by_tree(tree, policies)
+        measured = game.measure(policies)
+        assert measured.values == pytest.approx(values, abs=1e-12)
+        assert measured.best == pytest.approx(best, abs=1e-12)
+        assert measured.nash_conv == pytest.approx(sum(best) - sum(values), abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "config"), GAMES)
+def test_the_best_response_is_a_policy_that_earns_its_value(name: str, config: dict[str, Any]) -> None:
+    game, tree = merge_game(name, config), build_tree(name, config)
+    policies = as_policies(game, random_tables(game, 5))
+    for player, who in enumerate(game.positions.players):
+        value, response = game.best_response(policies, player)
+        earned = expected_values(tree, strategy_of(tree, {**policies, who: response}))
+        assert earned[player] == pytest.approx(value, abs=1e-12)
+        assert value == pytest.approx(game.measure(policies).best[player], abs=1e-12)
+
+
+def test_a_response_remembers_where_the_same_view_asks_for_different_actions() -> None:
+    config = {"game": "prisoners_dilemma", "repetitions": 3, "observe": "last", "observe_round": False}
+    game, tree = merge_game("matrix_game", config), build_tree("matrix_game", config)
+    tables = []
+    for views in game.positions.views:
+        # Tit for tat: at first, and after the other one's cooperation, cooperate. Columns are one-hot, by player.
+        other = views.obs[:, 2:4] if views is game.positions.views[0] else views.obs[:, 0:2]
+        tables.append(np.eye(2)[(other[:, 1] > 0).astype(int)])
+    policies = as_policies(game, tables)
+    value, response = game.best_response(policies, 0)
+    # Whoever meets tit for tat cooperates until the last round: the same sight, the round before, asks for another action.
+    paid = expected_values(tree, strategy_of(tree, {**policies, "player_0": response}))
+    assert paid[0] == pytest.approx(value, abs=1e-12)
+    assert value > game.measure(policies).values[0]
+    assert response.carry_size == 1
+
+
+@pytest.mark.parametrize("budget", [1, 7, 100])
+def test_a_walk_in_small_pieces_finds_the_same(budget: int) -> None:
+    game = merge_game("dark_hex", {"rows": 2, "columns": 3})
+    tables = random_tables(game, 1, none=0.0)
+    whole = game.measure(tables)
+    assert game.measure(tables, budget=budget).best == pytest.approx(whole.best, abs=1e-14)
+
+
+@pytest.mark.parametrize(("name", "config"), GAMES)
+def test_information_sets_are_counted_before_the_walk(name: str, config: dict[str, Any]) -> None:
+    game, tree = merge_game(name, config), build_tree(name, config)
+    assert game.cost(random_tables(game, 0, none=0.0)).information_sets == len(tree.sets)
+
+
+def test_a_cost_above_the_limit_is_refused_and_told() -> None:
+    game = merge_game("leduc_poker")
+    policies = {name: RandomPolicy(game.positions.kinds[0]) for name in game.positions.players}
+    cost = game.cost(policies)
+    assert (cost.positions, cost.information_sets) == (game.positions.num_open, 936)
+    assert cost.pairs == game.cost(policies, 0).pairs + game.cost(policies, 1).pairs
+    assert game.measure(policies).cost == cost
+    with pytest.raises(
+        ConfigError, match=r"4,320 positions, 936 information sets, about .* more than the limit of 1e-09 s"
+    ):
+        game.measure(policies, limit=1e-9)
+    assert game.measure(policies, limit=60.0).nash_conv == pytest.approx(4.747222222, abs=1e-9)
+
+
+def test_networks_are_read_as_on_trees() -> None:
+    game, tree = merge_game("leduc_poker"), build_tree("leduc_poker")
+    network = build_policy(PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[8]), None, seed=3), tree.kinds[0])
+    policies = dict.fromkeys(tree.players, network)
+    values, best = by_tree(tree, policies)
+    measured = game.measure(policies)
+    assert measured.values == pytest.approx(values, abs=1e-6)  # networks answer in float32
+    assert measured.best == pytest.approx(best, abs=1e-6)
+    greedy = expected_values(tree, strategy_of(tree, policies, explore=False))
+    assert game.measure(policies, explore=False).values == pytest.approx(greedy, abs=1e-12)
+
+
+class Counting(RandomPolicy):
+    """Even chances, or none at all; counts how many rows it was asked for."""
+
+    rows, weight = 0, 1.0
+
+    def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
+        self.rows += len(inputs)
+        return np.full((len(inputs), self.kind.columns.options), self.weight)
+
+
+def test_a_policy_is_asked_once_for_each_view() -> None:
+    game = merge_game("dark_hex", {"rows": 2, "columns": 2})
+    policy = Counting(game.positions.kinds[0])
+    assert game.measure(dict.fromkeys(game.positions.players, policy)).nash_conv == pytest.approx(1.25, abs=1e-12)
+    assert policy.rows == sum(map(len, game.positions.views)) == 42
+
+
+def test_policies_that_cannot_be_read_at_views_are_refused() -> None:
+    game = merge_game("kuhn_poker")
+    kind = game.positions.kinds[0]
+    fine, silent = RandomPolicy(kind), Counting(kind)
+    silent.weight = 0.0
+    with pytest.raises(ConfigError, match="no policy was given for player_1"):
+        game.measure({"player_0": fine})
+    other = RandomPolicy(merge_game("leduc_poker").positions.kinds[0])
+    with pytest.raises(SpaceMismatchError, match="its policy was made for"):
+        game.measure({"player_0": fine, "player_1": other})
+    with pytest.raises(PolicyError, match="gives no legal action a chance at 6 of its 6 views"):
+        game.measure({"player_0": fine, "player_1": silent})
+
+
+def test_tables_of_other_shapes_are_refused() -> None:
+    game = merge_game("kuhn_poker")
+    with pytest.raises(ConfigError, match=r"shapes \[\(6, 2\), \(6, 3\)\] were given; expected \[\(6, 2\), \(6, 2\)\]"):
+        game.measure([np.full((6, 2), 0.5), np.full((6, 3), 1 / 3)])
+    with pytest.raises(ConfigError, match=r"for each of player_0, player_1 a row for each view"):
+        game.measure([np.full((6, 2), 0.5)])
+
+
+def test_a_player_may_be_named() -> None:
+    game = merge_game("kuhn_poker")
+    tables = random_tables(game, 0)
+    assert game.best_response(tables, "player_1")[0] == game.best_response(tables, 1)[0]
+    with pytest.raises(UnknownNameError, match=r"no player 'player_2'.* Players: player_0, player_1"):
+        game.best_response(tables, "player_2")
