@@ -54,8 +54,8 @@ from marl.training.examiner import Exploitability
 
 __all__ = [
     "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play",
-    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report", "solve", "team_maxmin", "tree",
-    "vector_field",
+    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report",
+    "solve", "team_maxmin", "tree", "vector_field",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
