@@ -19,6 +19,8 @@ GAMES: dict[str, dict[str, Any]] = {
     "kuhn_poker": {},
     "leduc_poker": {"ranks": 2},
     "liars_dice": {"sides": 2},
+    "goofspiel": {"cards": 3, "imp_info": True},
+    "tiny_hanabi": {},
     "matrix_game": {"game": "prisoners_dilemma"},
     "phantom_ttt": {"rows": 2, "columns": 2, "connect": 2},
     "dark_hex": {"rows": 2, "columns": 2},
@@ -52,7 +54,9 @@ def test_texts_tell_no_more_than_the_view(name: str, monkeypatch: pytest.MonkeyP
             assert text.actions
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "liars_dice", "dark_hex", "battleship"])
+@pytest.mark.parametrize(
+    "name", ["kuhn_poker", "leduc_poker", "liars_dice", "goofspiel", "tiny_hanabi", "dark_hex", "battleship"]
+)
 def test_texts_tell_no_less_than_the_view(name: str) -> None:
     for texts in texts_of_views(name, GAMES[name]):
         told = {text.seen for text in texts.values()}
