@@ -36,6 +36,12 @@ RULES: dict[str, str] = {
         "ends the game: where the last bid is true the bidder wins 1 and the caller loses 1, else the other way "
         "round."
     ),
+    "goofspiel": (
+        "Goofspiel. Everybody holds the same cards, 1, 2, 3 and so on, and a pack with the same numbers lies on the "
+        "table. Its next card is turned up as the prize, and all players bid a card of their hand at once. The highest "
+        "bid takes the prize and its points; where several are highest nobody takes it. Bids are gone. Whoever has most "
+        "points at the end wins."
+    ),
     "matrix_game": (
         "All players choose an action at the same time, without seeing the others' choices. The payoffs of every "
         "combination are listed. Your aim is to get as much as possible for yourself."
