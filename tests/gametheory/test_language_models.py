@@ -198,8 +198,8 @@ def test_only_servers_on_this_machine_are_asked(url: str) -> None:
 
 def test_a_server_that_sends_us_elsewhere_is_not_followed() -> None:
     with serving(drawing(1)) as elsewhere, serving(drawing(1)) as stub:
-        stub.status, stub.headers = 307, {"Location": f"{elsewhere.url}/chat/completions"}
-        with pytest.raises(PolicyError, match="answered 307"):
+        stub.status, stub.headers = 302, {"Location": f"{elsewhere.url}/chat/completions"}
+        with pytest.raises(PolicyError, match="answered 302"):
             player(asking(stub)).probabilities(seen(), NOTHING)
         assert elsewhere.requests == []
 
