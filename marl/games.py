@@ -9,6 +9,8 @@
     >>> games.exploitability("results/my_run")                                    # a trained run
     >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
     >>> games.rank(table), games.rank(table, "elo")
+    >>> games.gamescape(table).cyclic_share                                       # how much of it is a cycle
+    >>> games.basins(games.classic("stag_hunt")).basins                           # where learning leads, from how many starts
     >>> games.report("kuhn_poker", ["results/a"]).text                            # all of it in one page
 
 Everything here is a short way to a function of ``marl.gametheory`` or ``marl.analysis``, where the details are; docs/games
@@ -37,6 +39,9 @@ from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
+from marl.gametheory.strategic import basins as basins
+from marl.gametheory.strategic import gamescape as gamescape
+from marl.gametheory.strategic import vector_field as vector_field
 from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
@@ -48,8 +53,9 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "cfr", "classic", "cross_play", "exploitability",
-    "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report", "solve", "team_maxmin", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play",
+    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report",
+    "solve", "team_maxmin", "tree", "vector_field",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree

@@ -15,22 +15,19 @@ from marl.data.episode import EpisodeStats
 from marl.data.task import Ints, PolicyID
 from marl.envs.base import EnvContext
 from marl.envs.batched import BatchedEnv, State
-from marl.envs.families import register_env_family
-from marl.envs.registry import make_batched_env, register_env
+from marl.envs.registry import make_batched_env
 from marl.envs.tasks import TaskMemory, same_tasks
 from marl.envs.vector.env_errors import close_all
-from marl.envs.wrappers import register_wrapper
 from marl.log import set_log_level
 from marl.memory import keep_freed_memory
 from marl.policies.build import build_policies
-from marl.policies.custom import register_classes
 from marl.policies.policy import Policy
-from marl.registry import import_module
 from marl.rollout.config import EnvRecipe, RolloutSpec
 from marl.rollout.env_runner import EnvRunner, carry_sizes
 from marl.rollout.episode_callbacks import EpisodeCallbacks
 from marl.rollout.episodes import play_episodes
 from marl.rollout.info_log import InfoLog
+from marl.rollout.known_names import register_names
 from marl.rollout.postprocess import rewrite
 from marl.rollout.rollout_buffer import Rollout, RolloutBuffer
 from marl.rollout.stages import needs_new_envs, set_same_tasks
@@ -386,16 +383,3 @@ class RolloutWorker(WorkerPolicies):
     def _close(self, runner: EnvRunner) -> None:
         with runner.time_limit("close"):
             close_all([runner.env], runner.env.name)
-
-
-def register_names(spec: RolloutSpec) -> None:
-    """Make the names known in this process that the driver knows."""
-    for name, creator in spec.registered.items():
-        register_env(name, creator)
-    for prefix, family in spec.registered_families.items():
-        register_env_family(prefix, family.factory, family.form)
-    for name, wrapper in spec.registered_wrappers.items():
-        register_wrapper(name, wrapper)
-    register_classes(spec.registered_classes)
-    for module in spec.imports:
-        import_module(module, "imports")

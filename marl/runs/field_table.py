@@ -229,8 +229,8 @@ exploitability.effort.episodes | episodes | Episodes that were played.
 exploitability.effort.seconds | seconds | What a measurement was expected to take.
 exploitability.effort | | What a measurement costs, as known before it is made.
 exploitability.beside.METHOD.nash_conv | reward | NashConv by another method that was asked as well.
-exploitability.beside.METHOD.stderr | reward | Its standard error.
-exploitability.beside.METHOD.bound | | What that figure is.
+exploitability.beside.METHOD.stderr | reward | The standard error of that NashConv.
+exploitability.beside.METHOD.bound | | What that figure is: a lower bound.
 exploitability.beside | | What other methods found; only there where several were asked.
 exploitability.training_iteration | iterations | The iteration whose policies were measured, where a process of its own
     measures: the answer comes in a later one.

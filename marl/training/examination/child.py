@@ -44,7 +44,7 @@ class Desk:
 
     def __init__(self, setup: Any) -> None:
         from marl.policies.build import build_policies
-        from marl.rollout.worker import register_names
+        from marl.rollout.known_names import register_names
         from marl.training.build import make_pool
         from marl.training.examiner import Examiner
         from marl.trust import under

@@ -84,6 +84,7 @@ class BesideTheRun(Place):
     def after_iteration(self, trainer: Trainer, is_due: bool) -> Result | None:
         self._is_due = self._is_due or is_due
         found = self._guarded(trainer, lambda: self._answer(0.0))
+        self._keep_to_the_share()
         if self._is_due and self.open is None and not self._is_ending and self.budget.allows_one():
             self._guarded(trainer, partial(self._begin, trainer))
         return found
@@ -122,6 +123,7 @@ class BesideTheRun(Place):
         if self.process is None:  # the one before has ended
             self.process = ExamProcess(self.setup)
         self.process.ask(weights_of(trainer.policies), trainer.iteration)
+        self.budget.begin()
         self.open = {"training_iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
         self._is_due = False
 
@@ -133,11 +135,24 @@ class BesideTheRun(Place):
         if found is None:
             return None
         about, self.open = self.open, None
-        self.budget.spend(found["seconds"])
-        return {**found, **about}
+        return {**found, **about, "seconds": self.budget.end(found["seconds"])}
+
+    def _keep_to_the_share(self) -> None:
+        """A measurement that takes longer than was expected is held up until the share allows for more."""
+        if self.open is None or self.process is None:
+            return
+        if self.budget.is_overdrawn():
+            self.process.hold()
+            self.budget.hold()
+        else:
+            self.process.go_on()
+            self.budget.go_on()
 
     def _waited(self) -> Result | None:
-        """The same, waited for as long as the run is not told to end."""
+        """The same, waited for as long as the run is not told to end: training stands still, so there is no share to keep."""
+        if self.process is not None:
+            self.process.go_on()
+            self.budget.go_on()
         while self.open is not None and not self._is_ending:
             found = self._answer(LOOK_S)
             if found is not None:

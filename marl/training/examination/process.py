@@ -1,7 +1,6 @@
 """Measuring in a process of its own: weights are handed over, training goes on, the answer comes later.
 
-How much time that may take is a share of the run's: a measurement begins only if what was spent on earlier ones and what
-this one is expected to take are within it.
+How much time that may take is a share of the run's (``Budget``).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +61,15 @@ class ExamProcess:
     def answer(self, wait_s: float | None = 0.0) -> dict[str, Any] | None:
         """What was measured, if it is there within this time; None: for as long as it takes."""
         return self._answer(wait_s)
+
+    def hold(self) -> None:
+        """Let it stand still, where the system can do that."""
+        if hasattr(signal, "SIGSTOP") and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if hasattr(signal, "SIGCONT") and self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """End the process; what it was measuring is dropped."""
@@ -130,18 +139,53 @@ def _shut(pipe: Any) -> None:
 
 
 class Budget:
-    """How much time measuring may take: a share of the time since the run began."""
+    """How much time measuring may take: a share of the time since the run began.
+
+    A measurement begins only if it is expected to stay within the share. One that takes longer than expected is held up, and
+    goes on when the share has grown.
+    """
 
     def __init__(self, share: float, expected_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.share, self.expected_s, self._clock = share, expected_s, clock
-        self.spent_s = 0.0
-        self._began = clock()
+        self.spent_s = 0.0  # on those that have ended
+        self._run_began = clock()
+        self._began: float | None = None  # the one that is open
+        self._held_s = 0.0  # of it
+        self._held_since: float | None = None
+
+    @property
+    def _allowed_s(self) -> float:
+        return self.share * (self._clock() - self._run_began)
 
     def allows_one(self) -> bool:
         """Whether one more measurement, as long as the longest so far, stays within the share."""
-        elapsed = self._clock() - self._began
-        return self.spent_s + self.expected_s <= self.share * elapsed
+        return self.spent_s + self.expected_s <= self._allowed_s
 
-    def spend(self, seconds: float) -> None:
-        self.spent_s += seconds
-        self.expected_s = max(self.expected_s, seconds)
+    def begin(self) -> None:
+        self._began, self._held_s, self._held_since = self._clock(), 0.0, None
+
+    def is_overdrawn(self) -> bool:
+        """Whether the open one has taken the share to its end."""
+        if self._began is None:
+            return False
+        now = self._held_since or self._clock()
+        return self.spent_s + now - self._began - self._held_s > self._allowed_s
+
+    def hold(self) -> None:
+        """The open one stands still from now on."""
+        if self._held_since is None:
+            self._held_since = self._clock()
+
+    def go_on(self) -> None:
+        if self._held_since is not None:
+            self._held_s += self._clock() - self._held_since
+            self._held_since = None
+
+    def end(self, seconds: float) -> float:
+        """The open one has ended so long after it began; what it took without the time in which it was held up."""
+        self.go_on()
+        took = max(0.0, seconds - self._held_s)
+        self.spent_s += took
+        self.expected_s = max(self.expected_s, took)
+        self._began = None
+        return took
