@@ -49,7 +49,8 @@ def falling(plies: int, first: float, last: float, points: int = 5) -> list[list
 # -- settings of our own -----------------------------------------------------------------------------------------------
 
 ON_POLICY: Keys = {
-    "gamma": 1.0, "gae_lambda": 0.95, "train_batch_size": 4096, "sgd_minibatch_size": 1024, "num_sgd_iter": 4,
+    "gamma": 1.0, "gae_lambda": 0.8, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024,
+    "num_sgd_iter": 4,
 }  # fmt: skip
 
 
@@ -61,8 +62,8 @@ def ppo(plies: int) -> Keys:
 def mmd(plies: int) -> Keys:
     """Drawn to uniform play, strongly in the beginning: what is drawn too little circles, and does not come back."""
     return {
-        "name": "mmd", **ON_POLICY, "normalize_advantages": False, "grad_clip": 10.0,
-        "entropy_coeff_schedule": falling(plies, 0.2, 0.02), "backward_kl_coeff": 2.0,
+        "name": "mmd", **ON_POLICY, "normalize_advantages": False, "grad_clip": 10.0, "clip_param": 1.0,
+        "entropy_coeff_schedule": falling(plies, 0.2, 0.02), "backward_kl_coeff_schedule": falling(plies, 2.0, 20.0),
         "lr_schedule": falling(plies, 1e-3, 1e-4),
     }  # fmt: skip
 
@@ -71,8 +72,8 @@ def rnad(plies: int) -> Keys:
     """Twenty regularisation policies in a run."""
     batches = max(1, plies // 4096)
     return {
-        "name": "rnad", "gamma": 1.0, "train_batch_size": 4096, "sgd_minibatch_size": 1024, "num_sgd_iter": 1,
-        "regularisation_coeff": 0.2, "regularisation_every": max(1, batches // 20),
+        "name": "rnad", "gamma": 1.0, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024, "num_sgd_iter": 1,
+        "regularisation_coeff": 0.2, "regularisation_every": max(1, batches // 20), "neurd_threshold": 4.0,
         "lr_schedule": falling(plies, 1e-3, 1e-4),
     }  # fmt: skip
 

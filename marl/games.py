@@ -4,9 +4,13 @@
     >>> games.solve(games.matrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])).profile     # a table of payoffs
     >>> kuhn = games.tree("kuhn_poker")                                           # an env as a tree
     >>> games.solve(kuhn).values, games.cfr(kuhn, 1000).nash_conv
+    >>> games.merged("phantom_ttt").measure(policies).nash_conv                   # too large for a tree
+    >>> games.perfect_play("tic_tac_toe").values                                  # positions instead of a tree
     >>> games.exploitability("results/my_run")                                    # a trained run
     >>> table = games.cross_play(["results/a", "results/b", "random"])            # who beats whom
     >>> games.rank(table), games.rank(table, "elo")
+    >>> games.gamescape(table).cyclic_share                                       # how much of it is a cycle
+    >>> games.basins(games.classic("stag_hunt")).basins                           # where learning leads, from how many starts
     >>> games.report("kuhn_poker", ["results/a"]).text                            # all of it in one page
 
 Everything here is a short way to a function of ``marl.gametheory`` or ``marl.analysis``, where the details are; docs/games
@@ -26,10 +30,18 @@ from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game as classic
 from marl.gametheory.game import MatrixGame, Profile
 from marl.gametheory.game import bimatrix as matrix
+from marl.gametheory.merged.game import MergedGame as MergedGame
+from marl.gametheory.merged.game import merge_game as merged
+from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solve_positions
+from marl.gametheory.merged.positions import Positions
+from marl.gametheory.merged.positions import positions_of as positions
 from marl.gametheory.payoffs import PayoffTensor as PayoffTensor
 from marl.gametheory.rank import Ranked
 from marl.gametheory.rank.methods import RANKINGS
 from marl.gametheory.solve import Solution, nash
+from marl.gametheory.strategic import basins as basins
+from marl.gametheory.strategic import gamescape as gamescape
+from marl.gametheory.strategic import vector_field as vector_field
 from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
@@ -41,17 +53,21 @@ from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
 __all__ = [
-    "MatrixGame", "PayoffTensor", "Tree", "cfr", "classic", "cross_play", "exploitability", "matrix", "nash_conv", "rank",
-    "report", "solve", "team_maxmin", "tree",
+    "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play",
+    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report",
+    "solve", "team_maxmin", "tree", "vector_field",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree
 
 
-def solve(game: Game) -> Solution | Solved:
-    """A Nash equilibrium: of a table of payoffs, or of the tree of a two-player constant-sum game."""
+def solve(game: Game | Positions) -> Solution | Solved | PerfectPlay:
+    """A Nash equilibrium: of a table of payoffs, of the tree of a two-player constant-sum game, or, of the positions of a game
+    of perfect information, perfect play."""
     if isinstance(game, Tree):
         return equilibrium(game)
+    if isinstance(game, Positions):
+        return solve_positions(game)
     return nash(_table(game))
 
 
@@ -101,6 +117,6 @@ def _table(game: object) -> MatrixGame:
     if isinstance(game, MatrixGame):
         return game
     raise ConfigError(
-        f"expected a game, got a {type(game).__name__}. Make one by games.matrix(row, column), games.classic(name) or "
-        "games.tree(env)."
+        f"expected a game, got a {type(game).__name__}. Make one by games.matrix(row, column), games.classic(name), "
+        "games.tree(env) or games.positions(env)."
     )

@@ -129,7 +129,7 @@ def test_help_schema_and_messages_know_a_kind_from_outside(module: Write) -> Non
     assert "oldest: the very first snapshot." in scenario_keys()
     assert "self_play: the newest snapshots." in scenario_keys()
     enum = scenario_schema()["$defs"]["PopulationConfig"]["properties"]["kind"]["enum"]
-    assert enum == ["self_play", "fictitious", "prioritised", "league", "psro", "oldest"]
+    assert enum == ["self_play", "fictitious", "prioritised", "league", "psro", "p2sro", "anytime_psro", "oldest"]
     for population, message in (
         ({"kind": "oldst"}, r"population\.kind: unknown population kind 'oldst'.*Did you mean 'oldest'\?"),
         ({"kind": "psro", "window": 2}, "window: 2 needs kind: self_play or oldest, but kind is psro. .*drop window"),

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import marl
 from examples import (
     agent_groups,
     custom_env,
+    exploit_a_network,
     hierarchical_training,
     learn_from_recordings,
     multiagent_cartpole,
@@ -18,6 +20,7 @@ from examples import (
     register_pettingzoo,
     two_algorithms,
 )
+from marl.policies.tabular import TabularPolicy
 
 pytestmark = pytest.mark.slow  # whole runs or processes
 
@@ -85,6 +88,14 @@ def test_cartpoles_with_a_shared_layer_balance_for_200_steps() -> None:
 def test_marwil_makes_more_of_mixed_recordings_than_cloning() -> None:
     rewards = learn_from_recordings.main()
     assert rewards["marwil"] > 2 * rewards["bc"]
+
+
+def test_the_best_response_to_a_network_earns_in_episodes_what_was_computed(tmp_path: Path) -> None:
+    value, earned = exploit_a_network.main(5, tmp_path / "exploiter")
+    assert earned == pytest.approx(value, abs=4 / 2000**0.5)  # payoffs are -1 and 1: four standard errors at most
+    again = marl.Trainer.from_checkpoint(tmp_path / "exploiter")
+    assert isinstance(again.get_policy("exploiter"), TabularPolicy)
+    again.stop()
 
 
 def test_an_example_is_a_script() -> None:

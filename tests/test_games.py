@@ -23,6 +23,12 @@ def test_a_table_of_payoffs_is_solved() -> None:
     assert np.allclose(games.solve(games.classic("rock_paper_scissors")).profile, 1 / 3)  # type: ignore[union-attr]
 
 
+def test_a_game_too_large_for_a_tree_is_measured_by_its_positions() -> None:
+    hex_game = games.merged("dark_hex", {"rows": 2, "columns": 2})
+    even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in hex_game.positions.views]
+    assert hex_game.measure(even).nash_conv == pytest.approx(1.25)
+
+
 def test_the_tree_of_kuhn_poker_has_its_value() -> None:
     kuhn = games.tree("kuhn_poker")
     assert np.allclose(games.solve(kuhn).values, [-1 / 18, 1 / 18])
@@ -53,3 +59,9 @@ def test_runs_are_measured_played_against_each_other_ranked_and_reported(tmp_pat
 def test_what_is_no_game_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected a game, got a str"):
         games.solve("kuhn_poker")  # type: ignore[arg-type]
+
+
+def test_positions_of_a_board_are_solved() -> None:
+    nim = games.positions("nim", {"piles": [1, 2, 3]})
+    assert games.solve(nim).values.tolist() == [-1.0, 1.0]  # type: ignore[union-attr]
+    assert games.perfect_play("nim", {"piles": [1, 2]}).values.tolist() == [1.0, -1.0]

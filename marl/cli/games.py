@@ -1,4 +1,4 @@
-"""The commands of the game theory: ``marl crossplay``, ``marl exploit``, ``marl report``."""
+"""The commands of the game theory: ``marl crossplay``, ``marl exploit``, ``marl report``, ``marl solve``."""
 
 from __future__ import annotations
 
@@ -101,7 +101,12 @@ def crossplay(
 
 
 def exploit(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a run directory (its newest one is measured).")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="A checkpoint, or a run directory (its newest one is measured); FILE.yaml: a language model and a game."
+        ),
+    ],
     method: Annotated[
         str,
         typer.Option(
@@ -139,6 +144,9 @@ def exploit(
     allow: Allow = None,
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
+    if checkpoint.suffix in (".yaml", ".yml"):
+        _exploit_language_model(checkpoint, as_json)
+        return
     from pydantic import ValidationError
 
     from marl.analysis.exploit import exploitability_of, told
@@ -170,6 +178,13 @@ def exploit(
         print(json.dumps({**found.as_json(), **damaged.as_json()}, indent=2))
     else:
         print("\n".join(told(found)))
+
+
+def _exploit_language_model(path: Path, as_json: bool) -> None:
+    from marl.analysis.asked import asked_exploitability, told_asked
+
+    found = asked_exploitability(path)
+    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told_asked(found)))
 
 
 def report(
@@ -241,6 +256,29 @@ def report(
         print(json.dumps(found.as_json()))
     else:
         print(f"{found.text}\nreport: {directory / 'report.html'}")
+
+
+def solve(
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
+    env_config: EnvConfig = None,
+    chance_samples: ChanceSamples = None,
+    max_positions: Annotated[int, typer.Option(min=1, help="Different positions at most.")] = 5_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Solve a game of perfect information exactly: its value for everybody, and how often several moves are best.
+
+    Exit codes: 0 when it is solved, 2 for bad input.
+    """
+    from marl.gametheory.merged.perfect import perfect_play
+
+    config = given(env_config, "--env-config")
+    play = perfect_play(env, config, chance_samples=chance_samples, max_positions=max_positions)
+    if as_json:
+        print(json.dumps(play.as_json()))
+        return
+    for player, value in play.as_json()["values"].items():
+        print(f"{player}: {value:g}")
+    print(play.text)
 
 
 def given(text: str | None, option: str) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from marl.config import Config
 from marl.needs import above, algo_needs, declare, given, needs, none_of, not_for, not_given, one_of, only_for, plays
+from marl.policies.language_config import LanguageModelConfig
 
 ActivationName: TypeAlias = Literal["tanh", "relu", "silu", "gelu", "elu"]
 OTHER_NAMES = {"swish": "silu"}  # RLlib's
@@ -344,12 +345,18 @@ class ScriptedConfig(Config):
     """A policy that does not learn."""
 
     name: str | Callable[..., Any] = Field(
-        description="random, fixed, or package.module:name of a function (obs, rng) -> action or of a Policy class."
+        description="random, fixed, language_model, or package.module:name of a function (obs, rng) -> action or of a Policy "
+        "class."
     )
     action: int | list[int] | list[float] | None = Field(
         None,
         description="The action that is always played.",
         json_schema_extra=declare(needs(one_of("name", "fixed"))),
+    )
+    language_model: LanguageModelConfig | None = Field(
+        None,
+        description="The language model that is asked.",
+        json_schema_extra=declare(needs(one_of("name", "language_model"))),
     )
 
 

@@ -66,6 +66,12 @@ class Mixture(Policy):
         self.members.append(_settled(policy).to(self.device))
         return len(self.members) - 1
 
+    def replace(self, index: int, weights: Mapping[str, Array]) -> None:
+        """Other weights for a member, also in the mixtures that share it."""
+        member = self.member(index)
+        member.set_weights(dict(weights))
+        _settled(member)
+
     def set_chances(self, chances: Sequence[float] | Chances) -> None:
         given = np.asarray(chances, np.float64)
         fits = given.shape == (len(self),)

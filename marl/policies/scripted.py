@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -170,17 +171,30 @@ def _check_legal(name: str, kind: AgentType, actions: Array, inputs: Inputs) -> 
             )
 
 
+def _language_model(kind: AgentType, config: ScriptedConfig) -> Policy:
+    # It reads texts of envs, which stand beside policies and not below them: found by name when somebody wants it.
+    build = import_module("marl.gametheory.language.player").language_model
+    policy: Policy = build(kind, config)
+    return policy
+
+
+SCRIPTS: dict[str, Callable[[AgentType, ScriptedConfig], Policy]] = {
+    "random": lambda kind, _: RandomPolicy(kind),
+    "fixed": lambda kind, config: FixedPolicy(kind, config.action),
+    "language_model": _language_model,
+}
+"""Scripted policies that come with marl, by name."""
+
+
 def build_scripted(kind: AgentType, config: ScriptedConfig) -> Policy:
     """The policy behind ``scripted:``."""
-    if config.name == "random":
-        return RandomPolicy(kind)
-    if config.name == "fixed":
-        return FixedPolicy(kind, config.action)
     found: object = config.name
+    if isinstance(found, str) and found in SCRIPTS:
+        return SCRIPTS[found](kind, config)
     if isinstance(found, str):
         if ":" not in found:
             raise ConfigError(
-                f"unknown scripted policy {found!r}. Expected random, fixed, or package.module:name of a function "
+                f"unknown scripted policy {found!r}. Expected {', '.join(SCRIPTS)}, or package.module:name of a function "
                 "(obs, rng) -> action or of a Policy class."
             )
         found = load_object(found, SCRIPTED)

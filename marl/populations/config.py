@@ -9,8 +9,9 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, mode
 
 from marl.config import Config, Named
 from marl.needs import Need, declare, needs, one_of, registered
-from marl.populations.kinds import POPULATIONS, PopulationKind, kinds_in_words
+from marl.populations.kinds import PopulationKind, kinds_in_words
 from marl.populations.meta_solvers import META_SOLVERS
+from marl.populations.pipelines import POPULATIONS  # with all kinds
 from marl.registry import Registry
 
 
@@ -69,12 +70,13 @@ class PopulationConfig(Config):
     restart: Literal["auto", "fresh", "newest"] = Field(
         "auto",
         description="How a learner begins a round. fresh: with new weights. newest: as it ended the last one. auto: fresh "
-        "for psro, else newest.",
+        "for psro, p2sro and anytime_psro, else newest.",
     )
     matches: int = Field(
         100,
         ge=2,
-        description="Episodes per pairing of the payoff table (psro with another solver than uniform, prioritised, league).",
+        description="Episodes per pairing of the payoff table (psro and p2sro with another solver than uniform, anytime_psro, "
+        "prioritised, league).",
     )
     window: PositiveInt = Field(
         1,
@@ -104,6 +106,12 @@ class PopulationConfig(Config):
         4,
         description="Rounds after which an exploiter joins and begins anew even if it does not win.",
         json_schema_extra=declare(_kinds_with("exploiter_rounds")),
+    )
+
+    member_rounds: PositiveInt = Field(
+        4,
+        description="Rounds for which a learner's member follows it before it is fixed and the learner begins anew.",
+        json_schema_extra=declare(_kinds_with("member_rounds")),
     )
 
     @field_validator("kind")

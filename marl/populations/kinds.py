@@ -18,8 +18,8 @@ kinds. A *kind of agents* is another thing: agents with equal spaces (``data/tas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class RoundEnd:
     layout: PopulationLayout
     members: Mapping[str, Sequence[Lineage]]  # of each population, the oldest first
     payoffs: PayoffTensor | None  # who earned what against whom, where the kind needs it
+    standing: Mapping[PolicyID, int] = field(default_factory=dict)  # learners to the members that follow them
+    settled: frozenset[PolicyID] = frozenset()  # of these learners, those whose member becomes fixed now
 
     def size(self, population: Population) -> int:
         return len(self.members[population.name])
@@ -86,6 +88,8 @@ class PopulationKind:
     """Keys of ``population:`` that only some kinds take, and this one does: meta_solver, alpha, window, ..."""
     fresh: ClassVar[bool] = False
     """Whether ``restart: auto`` means that learners begin each round with new weights."""
+    standing: ClassVar[bool] = False
+    """Whether a learner is a member while it learns: one that follows it, and becomes fixed after ``member_rounds``."""
     extra_learners: ClassVar[tuple[str, ...]] = ()
     """Names of learners beside the main one. They join when they win (``win_share``) or after ``exploiter_rounds``, and begin
     anew then."""
@@ -100,6 +104,16 @@ class PopulationKind:
 
     def check(self) -> None:
         """Raise a ``ValueError`` for keys that do not fit this kind; called before anything is built."""
+
+    def advance(self, round_end: RoundEnd) -> None:
+        """A round has ended; called before ``answer`` and ``opponents``, for kinds that remember something."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers over a restart; empty for kinds that follow from the members and payoffs alone."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        del state
 
     def answer(self, round_end: RoundEnd) -> Profile:
         """What the run proposes to play: for each player the chances of all members of its population."""

@@ -1,4 +1,4 @@
-"""One loop for self-play, fictitious play, prioritised play, leagues and PSRO.
+"""One loop for self-play, fictitious play, prioritised play, leagues and the kinds of PSRO.
 
 A round lasts ``round_timesteps`` env steps, in which learners train against mixtures of snapshots. At its end
 
@@ -7,13 +7,16 @@ A round lasts ``round_timesteps`` env steps, in which learners train against mix
 3. the table, or the age of members, gives the mixtures of the next round, and the *answer*: the mixture that the run proposes;
 4. learners that begin anew get new weights.
 
+Kinds with *standing* members (``pipelines.py``) have learners that are members while they learn: step 1 then replaces the
+weights of the member that follows a learner, which becomes fixed after ``member_rounds``.
+
 The kinds differ in step 3 alone: whom a learner meets, and what the answer is. Each is a class of ``kinds.py``.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +61,7 @@ class PopulationTrainer:
         self.steps_at_round = 0
         self.table = PayoffTable(layout, self.config.matches, seed)
         self.ages = dict.fromkeys(layout.learners, 0)
+        self.standing: dict[PolicyID, int] = {}  # learners to the numbers of the members that follow them
         self.parents: dict[PolicyID, str | None] = dict.fromkeys(layout.learners)
         self.members: dict[str, list[Lineage]] = {}
         self.numbers: dict[str, Any] = {}  # of the last round, for results
@@ -80,18 +84,28 @@ class PopulationTrainer:
         # All are judged before any joins: whoever comes later must not meet those who join now.
         joining = [learner for learner in self.layout.learners if self._joins(learner, pool)]
         for learner in joining:
-            self._add(learner, timesteps)
+            self._bring(learner, timesteps)
         payoffs = None
         if self.config.needs_payoffs:
             self.table.grow(pool, self._members())
             payoffs = self.tensor()
-        self._choose(payoffs, before=self.numbers.get("meta_strategy"))
         for learner in self.layout.learners:
             self.ages[learner] += 1
+        settled = self._settled()
+        self._choose(payoffs, self.numbers.get("meta_strategy"), settled)
+        if self.kind.standing:
+            joining = sorted(settled)
+        return self._begun_anew(joining)
+
+    def _begun_anew(self, joined: Sequence[PolicyID]) -> list[PolicyID]:
+        """Of the learners that have joined, or whose member became fixed, those that get new weights."""
         fresh: list[PolicyID] = []
-        for learner in joining:
+        for learner in joined:
             # An exploiter that has joined looks for another weak point, whatever the main learners do.
-            is_exploiter = learner not in self._mains
+            is_exploiter = learner not in self._mains and not self.kind.standing
+            if learner in self.standing:  # its next member is another one, with rounds of its own
+                del self.standing[learner]
+                self.ages[learner] = 0
             if is_exploiter or self.config.begins_fresh:
                 fresh.append(learner)
                 self.ages[learner] = 0
@@ -110,7 +124,7 @@ class PopulationTrainer:
 
     def _joins(self, learner: PolicyID, pool: WorkerPool) -> bool:
         """Main learners join after every round; exploiters when they have won, or have tried long enough."""
-        if learner in self._mains:
+        if learner in self._mains or self.kind.standing:
             return True
         rounds = self.ages[learner] + 1
         if rounds >= self.config.exploiter_rounds:  # asked first, because a match costs time
@@ -157,9 +171,34 @@ class PopulationTrainer:
                 found.append((tuple(pairing), float(chances[member])))
         return found
 
-    def _add(self, learner: PolicyID, timesteps: int) -> None:
-        population = self.layout.learners[learner]
-        number = self.mixture(population.answer).add(self.policies[learner].get_weights())
+    def _settled(self) -> frozenset[PolicyID]:
+        """Learners whose standing member becomes fixed: of each population the oldest, once it has had its rounds."""
+        found: set[PolicyID] = set()
+        for population in self.layout.sides:
+            standing = [learner for learner in population.learners if learner in self.standing]
+            if not standing:
+                continue
+            oldest = min(standing, key=lambda learner: self.standing[learner])
+            if self.ages[oldest] >= self.config.member_rounds:
+                found.add(oldest)
+        return frozenset(found)
+
+    def _bring(self, learner: PolicyID, timesteps: int) -> None:
+        """A learner's weights become a member, or replace those of the member that stands for it."""
+        population, number = self.layout.learners[learner], self.standing.get(learner)
+        if number is None:
+            self._add(learner, timesteps)
+            if self.kind.standing:
+                self.standing[learner] = self.size(population) - 1
+            return
+        self.mixture(population.answer).replace(number, self.policies[learner].get_weights())
+        self.table.forget(population.name, number)
+        lineage = self.members[population.name][number]
+        lineage.round, lineage.timesteps = self.round, timesteps
+        lineage.against |= self._met_by(learner)
+
+    def _met_by(self, learner: PolicyID) -> dict[str, float]:
+        """Whom the learner has met in the round that ends, and how likely."""
         against: dict[str, float] = {}
         for player, opponent in self.layout.opponents[learner].items():
             members = self.members[self.layout.side_of(player).name]
@@ -167,6 +206,11 @@ class PopulationTrainer:
             for one, chance in zip(members, self.mixture(opponent).chances, strict=False):
                 if chance > 1e-6:
                     against[one.name] = float(chance)
+        return against
+
+    def _add(self, learner: PolicyID, timesteps: int) -> None:
+        population = self.layout.learners[learner]
+        number = self.mixture(population.answer).add(self.policies[learner].get_weights())
         name = f"{population.name}_{number}"
         lineage = Lineage(
             name=name,
@@ -175,16 +219,19 @@ class PopulationTrainer:
             round=self.round,
             timesteps=timesteps,
             parent=self.parents[learner],
-            against=against,
+            against=self._met_by(learner),
         )
         self.members[population.name].append(lineage)
         self.parents[learner] = name
 
     # -- who meets whom --------------------------------------------------------------------------------------------
 
-    def _choose(self, payoffs: PayoffTensor | None, before: Mapping[str, list[float]] | None) -> None:
+    def _choose(
+        self, payoffs: PayoffTensor | None, before: Mapping[str, list[float]] | None, settled: frozenset[PolicyID]
+    ) -> None:
         """Mixtures and answers of the next round, as the kind decides."""
-        round_end = self._round_end(payoffs)
+        round_end = self._round_end(payoffs, settled)
+        call_own(f"{self._name}.advance", self.kind.advance, round_end)
         answer = self._answer(round_end)
         for player, strategy in zip(self.layout.players, answer, strict=True):
             self.mixture(self.layout.side_of(player).answer).set_chances(strategy)
@@ -195,8 +242,8 @@ class PopulationTrainer:
                 self.mixture(opponent).set_chances(self._checked(met, foe, "opponents"))
         self.numbers = self._numbers(payoffs, answer, before)
 
-    def _round_end(self, payoffs: PayoffTensor | None = None) -> RoundEnd:
-        return RoundEnd(self.config, self.layout, self.members, payoffs)
+    def _round_end(self, payoffs: PayoffTensor | None = None, settled: frozenset[PolicyID] = frozenset()) -> RoundEnd:
+        return RoundEnd(self.config, self.layout, self.members, payoffs, dict(self.standing), settled)
 
     def _answer(self, round_end: RoundEnd) -> Profile:
         """What the run proposes to play, per player."""
@@ -315,6 +362,7 @@ class PopulationTrainer:
             "members": members,
             "table": self.table.state_dict(),
             "numbers": self.numbers,
+            **({"standing": dict(self.standing), "kind": self.kind.state_dict()} if self.kind.standing else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -328,3 +376,6 @@ class PopulationTrainer:
             self.members[population] = [Lineage(**one) for one in members]
         self.table.load_state_dict(state["table"])
         self.numbers = dict(state["numbers"])
+        if self.kind.standing:
+            self.standing = dict(state["standing"])
+            self.kind.load_state_dict(state["kind"])

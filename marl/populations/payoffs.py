@@ -57,6 +57,16 @@ class PayoffTable:
             self.played[pairing] = _summary(returns)
         return len(new) * self.matches
 
+    def forget(self, population: str, number: int) -> None:
+        """A member has changed: what it played does not count any more."""
+        places = []
+        for place, player in enumerate(self.layout.players):
+            if self.layout.side_of(player).name == population:
+                places.append(place)
+        for pairing in list(self.played):
+            if any(pairing[place] == number for place in places):
+                del self.played[pairing]
+
     def play(
         self, pool: WorkerPool, members: Mapping[str, Sequence[Member]], pairings: Sequence[Pairing]
     ) -> list[Returns]:

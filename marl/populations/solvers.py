@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from marl.failures import call_own
@@ -22,6 +25,15 @@ def meta_strategy(config: PopulationConfig, payoffs: PayoffTensor) -> Profile:
     """The mixtures of the chosen meta-solver, one per player; the same for all of them in a symmetric population."""
     solve = META_SOLVERS[config.meta_solver].load()
     return tuple(call_own(f"meta_solver {config.meta_solver!r}", solve, payoffs, config))
+
+
+def among(payoffs: PayoffTensor, counts: Sequence[int]) -> PayoffTensor:
+    """The part of a payoff table in which each player has its first so many members."""
+    cut = tuple(slice(0, count) for count in counts)
+    names = tuple(own[:count] for own, count in zip(payoffs.names, counts, strict=True))
+    return replace(
+        payoffs, mean=payoffs.mean[:, *cut], stderr=payoffs.stderr[:, *cut], count=payoffs.count[cut], names=names
+    )
 
 
 def uniform(payoffs: PayoffTensor, config: PopulationConfig) -> Profile:

@@ -27,7 +27,7 @@ from marl.needs import above, declare, needs, none_of, not_for, not_given, one_o
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
-from marl.populations.kinds import POPULATIONS
+from marl.populations.pipelines import POPULATIONS
 from marl.rollout.config import EvaluationConfig, RolloutConfig
 from marl.scenario.policy_tuples import GivenSpaces, unpack
 

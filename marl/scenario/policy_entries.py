@@ -15,6 +15,7 @@ from marl.config import explain
 from marl.data.task import PolicyID, Task
 from marl.errors import ConfigError
 from marl.policies.config import ExplorationConfig, ModelConfig, PolicySpec, ScriptedConfig
+from marl.policies.language_config import LanguageModelConfig
 from marl.scenario.config import MODEL_KEYS, Overrides, Scenario
 from marl.scenario.policy_tuples import check_spaces
 from marl.scenario.rllib_keys import OLD_KEYS
@@ -37,7 +38,7 @@ def parse_entry(scenario: Scenario, name: PolicyID) -> PolicyEntry:
     where = f"policies.{name}"
     scripted = given.pop("scripted", None)
     if scripted is not None:
-        return _scripted(where, scripted, given)
+        return _scripted(scenario, where, scripted, given)
     preset, algo_keys = _algorithm(scenario, given.pop("algo", None), f"{where}.algo")
     try:
         return _learning(scenario, preset, algo_keys, given, where)
@@ -106,7 +107,7 @@ def _check_fits(config: ExplorationConfig, preset: Preset, where: str) -> None:
         raise ConfigError(f"{where}.type {config.type} does not fit {preset.name}; expected {' or '.join(fits)}.")
 
 
-def _scripted(where: str, scripted: object, rest: Overrides) -> PolicyEntry:
+def _scripted(scenario: Scenario, where: str, scripted: object, rest: Overrides) -> PolicyEntry:
     if rest:
         raise ConfigError(
             f"{where} is scripted, so it cannot have {', '.join(rest)}. Put these under `scripted:` or drop them."
@@ -115,10 +116,20 @@ def _scripted(where: str, scripted: object, rest: Overrides) -> PolicyEntry:
         scripted = {"name": scripted}
     keys = _as_map(f"{where}.scripted", scripted)
     try:
-        config = ScriptedConfig(**keys)
+        config = _reading(scenario, ScriptedConfig(**keys))
     except ValidationError as error:
         raise explain(error, f"{where}.scripted", ScriptedConfig.model_fields) from None
     return PolicyEntry(preset=None, algo_keys={}, model=ModelConfig(), exploration=None, scripted=config)
+
+
+def _reading(scenario: Scenario, config: ScriptedConfig) -> ScriptedConfig:
+    """A language model reads the texts of the scenario's env, unless it is told another one."""
+    if config.name != "language_model":
+        return config
+    asked = config.language_model or LanguageModelConfig()
+    if asked.env is None and isinstance(scenario.env, str):
+        asked = asked.model_copy(update={"env": scenario.env, "env_config": dict(scenario.env_config)})
+    return config.model_copy(update={"language_model": asked})
 
 
 def policy_spec(

@@ -29,6 +29,7 @@ from marl.errors import UnknownNameError, UserError, did_you_mean
 from marl.inputs import read_text
 from marl.needs import Declared
 from marl.policies.config import ExplorationConfig, ModelConfig, ScriptedConfig
+from marl.policies.language_config import LanguageModelConfig
 from marl.populations.config import PopulationConfig
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.rollout.config import EvaluationConfig
@@ -48,6 +49,7 @@ SECTIONS: dict[str, type[Config]] = {
     "optimizer": OptimizerConfig,
     "intrinsic": IntrinsicConfig,
     "scripted": ScriptedConfig,
+    "language_model": LanguageModelConfig,
 }
 PLAIN_TYPES = {int: "integer", float: "number", str: "text", bool: "true/false", Any: "anything"}
 

@@ -88,7 +88,7 @@ def test_soft_copies_move_by_tau_after_every_update(algo: str, env: dict[str, st
 
 @pytest.mark.parametrize("algo", with_key("magnet_tau"))
 def test_magnets_move_by_their_share_after_every_training_batch(algo: str) -> None:
-    with one_update(algo, magnet_coeff=0.1, magnet_tau=0.25, **PER_AGENT) as trainer:
+    with one_update(algo, magnet_coeff=0.1, magnet_tau=0.25, magnet_every=1, **PER_AGENT) as trainer:
         for _ in range(2):
             magnets = [magnet for learner in trainer.learners for magnet in learner.magnets.values()]  # type: ignore[attr-defined]
             before = [flat(magnet.copy) for magnet in magnets]
@@ -97,6 +97,21 @@ def test_magnets_move_by_their_share_after_every_training_batch(algo: str) -> No
             for magnet, old in zip(magnets, before, strict=True):
                 assert not torch.equal(flat(magnet.copy), old)
                 assert torch.allclose(flat(magnet.copy), 0.75 * old + 0.25 * flat(magnet.actor), rtol=1e-5, atol=1e-7)
+
+
+def test_a_magnet_stands_still_for_the_training_batches_that_it_is_told_to_and_then_jumps() -> None:
+    with one_update("nashpg", magnet_every=3) as trainer:
+        (learner,) = trainer.learners
+        (magnet,) = learner.magnets.values()  # type: ignore[attr-defined]
+        for moves in (False, False, True, False, False, True):
+            before = flat(magnet.copy)
+            trainer.train()
+            assert torch.equal(flat(magnet.copy), before) is not moves
+            assert torch.equal(flat(magnet.copy), flat(magnet.actor)) is moves
+            # What it has waited for is part of its state, so a resumed run moves it at the same time.
+            state = magnet.state_dict()
+            magnet.waited = 99
+            magnet.load_state_dict(state)
 
 
 @pytest.mark.parametrize("algo", ["td3", "ddpg"])

@@ -13,7 +13,7 @@ import pytest
 
 from marl.analysis.report.bounds import table_bounds
 from marl.analysis.report.build import Report, ReportOptions, build_report
-from marl.analysis.report.content import Block, Grid, Live, Section, Words, still
+from marl.analysis.report.content import Block, Grid, Live, Picture, Section, Words, still
 from marl.analysis.report.curves import read_results, run_curves
 from marl.analysis.report.equilibria import empirical_equilibria
 from marl.analysis.report.figures import draw_intervals, draw_responses
@@ -21,7 +21,10 @@ from marl.analysis.report.names import ReportParticipant
 from marl.analysis.report.page import as_page
 from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import rankings
+from marl.analysis.report.strategic import strategic_section, strategic_view
 from marl.errors import ConfigError
+from marl.gametheory.classics import classic_game
+from marl.gametheory.game import MatrixGame, bimatrix
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.rank import responses
 from marl.gametheory.rank.result import Row
@@ -121,6 +124,33 @@ def test_rock_paper_scissors_gives_the_cycle_spelled_out_and_elos_warning(rps: R
     assert cycle["in_sink"]
     assert f"Cycle: {cycle['text']}" in " ".join(rps.text.split())
     assert "Do not trust Elo here: play is cyclic" in rps.text
+
+
+def test_the_gamescape_of_rock_paper_scissors_is_all_cycle_and_its_field_is_drawn(rps: Report) -> None:
+    view = rps.numbers["strategic"]
+    assert view["gamescape"]["cyclic_share"] == pytest.approx(1.0)
+    assert [field["space"] for field in view["fields"]] == ["triangle", "triangle"]
+    replicator, best_response = view["basins"]
+    assert replicator["unsettled"] == 1.0
+    assert best_response["basins"][0]["area"] == 1.0
+    text = " ".join(rps.text.split())
+    assert "A rating explains 0% of who beats whom by how much; 100% is cyclic." in text
+    assert "play does not come to rest 100%" in text
+
+
+def test_a_table_of_two_seats_has_no_gamescape_but_a_field_and_of_three_players_nothing() -> None:
+    pennies = strategic_view(PayoffTensor.exact(classic_game("matching_pennies")))
+    assert pennies is not None
+    assert pennies.scape is None
+    assert [field.space for field in pennies.fields] == ["square", "square"]
+    three = MatrixGame(np.zeros((3, 2, 2, 2)))
+    assert strategic_view(PayoffTensor.exact(three)) is None
+    large = strategic_view(PayoffTensor.exact(bimatrix(np.zeros((5, 5)), np.zeros((5, 5)))))
+    assert large is not None
+    assert large.fields == ()
+    assert not [
+        block for block in strategic_section(large).blocks if isinstance(block, Picture)
+    ]  # nobody beats anybody
 
 
 def test_in_rock_paper_scissors_nobody_is_called_best(rps: Report) -> None:
@@ -239,12 +269,12 @@ def test_the_page_is_one_file_with_contents_alt_texts_and_an_explanation_in_ever
     assert "@import" not in page
     assert "url(" not in page
     keys = [section.key for section in rps.sections]
-    assert keys == ["best", "game", "payoffs", "ranking", "exploitability", "equilibria", "curves"]
+    assert keys == ["best", "game", "payoffs", "ranking", "strategic", "exploitability", "equilibria", "curves"]
     for key in keys:
         part = page.split(f'<section id="{key}"')[1].split("</section>")[0]
         assert "What this means." in part
         assert f'href="#{key}"' in page
-    assert page.count("<img ") == page.count('<img alt="') == 4  # three rankings and the response graph
+    assert page.count("<img ") == page.count('<img alt="') == 7  # rankings, responses, gamescape, fields
     assert 'alt=""' not in page
 
 

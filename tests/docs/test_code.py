@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from marl.analysis.asked import AskedConfig
 from marl.scenario.joyrl import is_joyrl, translate
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
@@ -90,6 +91,9 @@ def test_the_python_of_a_page_that_trains_runs(page: str, desk: Path) -> None:
 def test_a_scenario_in_a_page_is_valid(block: Block, desk: Path) -> None:
     """Whole scenarios are resolved against their env; of parts, all keys and values have to be right."""
     keys = yaml.safe_load(block.text)
+    if "language_model" in keys:  # no scenario: what `marl exploit FILE.yaml` reads
+        AskedConfig(**keys)
+        return
     if is_joyrl(keys):  # in JoyRL's words
         keys = translate(keys, block.place).scenario
     if any(find_marks(keys)) or "tune" in keys:  # values to search over: every trial has to be valid

@@ -122,6 +122,13 @@ def test_three_players_of_leduc_play_on_when_one_has_folded() -> None:
     assert [player["cards"] for player in hidden] == [["10♠"], ["J♠"], [None]]  # who folded shows nothing
 
 
+def test_the_second_round_begins_with_the_first_player_who_has_not_folded() -> None:
+    fold, call, bet = 0, 1, 2
+    _, frame = played(LeducGames, 0, [call, bet, call, fold], players=3, ranks=4)
+    assert frame.obs[0][0, 0, 3 + 8 : 3 + 16].any()  # the card on the table is seen
+    assert frame.present.tolist() == [[False, True, False]]
+
+
 def test_two_who_hold_the_best_rank_share_the_pot_of_three() -> None:
     rules = LeducGames(1, {"players": 3, "ranks": 4}).rules
     deals = {tuple(cards): row for row, cards in enumerate(np.hstack([rules.cards, rules.board]).tolist())}

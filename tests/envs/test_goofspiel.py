@@ -12,7 +12,11 @@ from marl.envs.check import check_env
 from marl.envs.games.cards.goofspiel import GoofspielGames, prize_orders, winners
 from marl.envs.games.cards.goofspiel_returns import RETURNS
 from marl.errors import ConfigError, EnvError
+from marl.gametheory.merged.game import MergedGame
+from marl.gametheory.merged.perfect import solve_positions
+from marl.gametheory.merged.positions import positions_of
 from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.response import nash_conv
 from marl.gametheory.tree.value import equilibrium
 from tests.envs.card_trees import random_moves
 
@@ -85,6 +89,25 @@ def test_the_symmetric_game_is_worth_nothing_and_its_information_sets_are_known(
     assert equilibrium(tree).values.tolist() == pytest.approx([0.0, 0.0], abs=1e-9)
 
 
+def test_merged_positions_give_the_answers_of_the_tree() -> None:
+    for imp_info in (False, True):
+        config = {"cards": 4, "points_order": "descending", "imp_info": imp_info, "returns_type": "point_difference"}
+        tree = build_tree("goofspiel", config)
+        for history in (False, True):
+            positions = positions_of("goofspiel", {**config, "history": history})
+            tables = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in positions.views]
+            measured = MergedGame(positions).measure(tables)
+            assert measured.nash_conv == pytest.approx(nash_conv(tree, tree.uniform()), abs=1e-12)
+    assert len(positions) > len(positions_of("goofspiel", {**config, "history": False}))
+
+
+def test_open_bids_for_falling_prizes_are_solved_position_by_position() -> None:
+    config = {"cards": 4, "points_order": "descending", "history": False, "returns_type": "point_difference"}
+    positions = positions_of("goofspiel", config)
+    solved = solve_positions(positions)
+    assert MergedGame(positions).measure(solved.policies()).nash_conv == pytest.approx(0.0, abs=1e-6)
+
+
 # -- what players see ------------------------------------------------------------------------------------------------
 
 
@@ -152,10 +175,10 @@ def test_a_scene_hides_what_its_viewer_does_not_know() -> None:
     env, _ = played({"cards": 3, "points_order": "ascending", "imp_info": True}, (0, 2))
     mine = env.scene(0, "player_0")
     assert mine["players"][1]["cards"] == [None, None]
-    assert [move["text"] for move in mine["course"]] == ["bids 1", "bids a hidden card, takes 1"]
+    assert [move["text"] for move in mine["course"]] == ["bids 1 for 1", "bids a hidden card for 1, takes it"]
     assert mine["table"] == ["2"]
     assert "player_0, player_1 are to move at once" in env.render(0)
-    assert [move["text"] for move in env.scene(0)["course"]] == ["bids 1", "bids 3, takes 1"]
+    assert [move["text"] for move in env.scene(0)["course"]] == ["bids 1 for 1", "bids 3 for 1, takes it"]
 
 
 # -- mistakes --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marl.data.task import Array, Floats
-from marl.errors import ConfigError, PolicyError, SpaceMismatchError
+from marl.errors import ConfigError, PolicyError, SpaceMismatchError, UnknownNameError
 from marl.gametheory.merged.game import MergedGame, merge_game
 from marl.gametheory.merged.kernel import Table
 from marl.gametheory.tree.build import build_tree
@@ -173,7 +173,17 @@ def test_policies_that_cannot_be_read_at_views_are_refused() -> None:
         game.measure({"player_0": fine, "player_1": silent})
 
 
-def test_a_table_of_another_shape_is_refused() -> None:
+def test_tables_of_other_shapes_are_refused() -> None:
     game = merge_game("kuhn_poker")
-    with pytest.raises(ConfigError, match=r"a table of shape \(6, 3\) was given for player_1; expected \(6, 2\)"):
+    with pytest.raises(ConfigError, match=r"shapes \[\(6, 2\), \(6, 3\)\] were given; expected \[\(6, 2\), \(6, 2\)\]"):
         game.measure([np.full((6, 2), 0.5), np.full((6, 3), 1 / 3)])
+    with pytest.raises(ConfigError, match=r"for each of player_0, player_1 a row for each view"):
+        game.measure([np.full((6, 2), 0.5)])
+
+
+def test_a_player_may_be_named() -> None:
+    game = merge_game("kuhn_poker")
+    tables = random_tables(game, 0)
+    assert game.best_response(tables, "player_1")[0] == game.best_response(tables, 1)[0]
+    with pytest.raises(UnknownNameError, match=r"no player 'player_2'.* Players: player_0, player_1"):
+        game.best_response(tables, "player_2")

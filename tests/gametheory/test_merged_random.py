@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from marl.envs.base import ALL, MultiAgentEnv, StepResult
+from marl.envs.wrappers import read_wrappers, wrap
 from marl.errors import ConfigError, PolicyError
 from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.merged.memory import with_memories
@@ -77,6 +83,56 @@ def test_an_lstm_on_a_small_game_measures_as_on_its_tree() -> None:
     tree, positions = build_tree("kuhn_poker"), positions_of("kuhn_poker")
     spec = PolicySpec("stochastic", 0, ModelConfig(fcnet_hiddens=[4], use_lstm=True, lstm_cell_size=4), None, seed=0)
     policies = dict.fromkeys(tree.players, build_policy(spec, tree.kinds[0]))
+    strategy = strategy_of(tree, policies)
+    measured = MergedGame(positions).measure(policies)
+    assert measured.values == pytest.approx(expected_values(tree, strategy), abs=EXACT)
+    assert measured.gains == pytest.approx(gains(tree, strategy), abs=EXACT)
+
+
+class Echo(MultiAgentEnv):
+    """Two players move at once, ``rounds`` times, and see the other's last move alone. Its own state is that move and the
+    time, so histories merge; a stack of two observations keeps more of them apart."""
+
+    possible_agents = ("left", "right")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.rounds = int((config or {}).get("rounds", 4))
+        self.see, self.do = spaces.Box(0.0, 2.0, (1,), np.float32), spaces.Discrete(2)
+        self.last, self.round = [0, 0], 0
+
+    def observation_space(self, agent: str) -> Any:
+        return self.see
+
+    def action_space(self, agent: str) -> Any:
+        return self.do
+
+    def _seen(self) -> dict[str, Any]:
+        return {"left": np.array([self.last[1]], np.float32), "right": np.array([self.last[0]], np.float32)}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.last, self.round = [0, 0], 0
+        return self._seen(), {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        before, self.last = self.last, [1 + int(actions[agent]) for agent in self.possible_agents]
+        self.round += 1
+        rewards = {"left": float(self.last[0] == before[1]), "right": (self.last[0] == self.last[1]) / 2}
+        over = self.round == self.rounds
+        return StepResult(self._seen(), rewards, {ALL: over}, {ALL: False}, {})
+
+
+def test_a_stack_of_frames_is_part_of_the_position() -> None:
+    pytest.importorskip("supersuit")
+    stack = read_wrappers([{"frame_stack_v1": {"stack_size": 2}}])
+    plain = positions_of(Echo, chance_samples=1)
+    assert np.bincount(plain.level[~plain.over]).tolist() == [1, 4, 4, 4]  # the last moves
+
+    def stacked(config: Mapping[str, Any]) -> MultiAgentEnv:
+        return wrap(Echo(config), stack, "echo")
+
+    tree, positions = build_tree(stacked, chance_samples=1), positions_of(stacked, chance_samples=1)
+    assert np.bincount(positions.level[~positions.over]).tolist() == [1, 4, 16, 16]  # the last two of both
+    policies = {name: HashedPolicy(tree.kind_of(player), player, 0) for player, name in enumerate(tree.players)}
     strategy = strategy_of(tree, policies)
     measured = MergedGame(positions).measure(policies)
     assert measured.values == pytest.approx(expected_values(tree, strategy), abs=EXACT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import reduce
 from operator import xor
@@ -12,13 +13,17 @@ import pytest
 from gymnasium import spaces
 
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
+from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
 from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solve_positions
-from marl.gametheory.merged.positions import positions_of
+from marl.gametheory.merged.positions import Positions, Views, positions_of
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.response import expected_values, nash_conv
+from marl.policies.policy import Inputs
+from marl.policies.scripted import RandomPolicy
+from tests.command import marl
 
 PILES = [[1], [2, 2], [1, 2], [1, 2, 3], [2, 3, 3], [1, 1, 1]]
 
@@ -47,6 +52,33 @@ def test_misere_nim_is_the_same_but_for_piles_of_one(piles: list[int]) -> None:
     if max(piles) == 1:  # Bouton (1901): an even number of single matches wins
         won = 1.0 if len(piles) % 2 == 0 else -1.0
     assert perfect_play("nim", {"piles": piles, "misere": True}).values.tolist() == [won, -won]
+
+
+def test_perfect_play_acts_and_never_loses() -> None:
+    policies, games, rng = perfect_play("tic_tac_toe").policies(), 200, np.random.default_rng(0)
+    for perfect in ("player_0", "player_1"):
+        env = make_batched_env("tic_tac_toe", games, {}, with_state=False)
+        players = {**dict.fromkeys(policies, RandomPolicy(env.kinds[0])), perfect: policies[perfect]}
+        frame, going, earned = env.reset(np.arange(games), np.arange(games)), np.ones(games, bool), np.zeros(games)
+        for _ in range(9):
+            actions = np.zeros((games, 2), np.int64)
+            for seat, name in enumerate(env.seat_names):
+                rows = np.flatnonzero(frame.present[:, seat] & going)
+                seen = Inputs(frame.obs[0][rows, seat], frame.legal[0][rows, seat], np.full(len(rows), seat))
+                nothing = np.zeros((len(rows), 0), np.float32)
+                actions[rows, seat] = players[name].act(seen, nothing, rng, explore=False).actions
+            frame = env.step([actions])
+            earned += np.where(going, frame.rewards[:, env.seat_names.index(perfect)], 0.0)
+            going &= ~frame.over
+        assert not going.any()
+        assert earned.min() >= 0.0
+        assert earned.mean() > 0.5
+
+
+def test_what_is_tiny_is_told_apart_where_everything_is_tiny() -> None:
+    play = scripted({(0,): [1e-12, 0.0], (1,): [3e-12, 0.0]}, [[0]])
+    assert play.values[0] == pytest.approx(3e-12, rel=1e-6)
+    assert play.ties == 0
 
 
 # -- connect four, by a search that knows nothing of positions -----------------------------------------------------
@@ -87,10 +119,10 @@ def test_small_connect_four_has_the_value_of_a_plain_search(rows: int, columns: 
 
 @pytest.mark.slow
 def test_connect_four_on_four_by_four_is_a_draw() -> None:
-    # Tromp's table of solved sizes: 4x4 is a draw; 161,029 legal positions, of which those that are over are merged here.
+    # Tromp's table of solved sizes: a draw, with 161,029 legal positions. 26,740 of them are over, which are one per level here.
     play = perfect_play("connect_four", {"rows": 4, "columns": 4, "connect": 4})
     assert play.values.tolist() == [0.0, 0.0]
-    assert len(play.positions) < 161_029
+    assert int((~play.positions.over).sum()) == 161_029 - 26_740
 
 
 # -- small games by hand -------------------------------------------------------------------------------------------
@@ -161,6 +193,22 @@ def test_chance_is_averaged_and_play_follows_it() -> None:
     assert play.values[0] == pytest.approx(0.25 * 1 + 0.75 * 4)
 
 
+def test_chance_on_the_way_is_averaged() -> None:
+    # A gamble (3 with a quarter, else -1) is worth nothing, so the sure 0.75 is taken.
+    kinds = positions_of("nim", {"piles": [2]}).kinds
+    seen = np.zeros((1, kinds[0].obs_width), np.float32)
+    nobody = Views(seen[:0], np.zeros((0, 2), bool))
+    game = Positions(
+        name="gamble", players=("player_0", "player_1"), kinds=kinds, chance="exact", sample=None,
+        level=np.array([0, 1]), over=np.array([False, True]), asked=np.array([[True, False], [False, False]]),
+        view=np.array([[0, -1], [-1, -1]]), views=(Views(seen, np.ones((1, 2), bool)), nobody),
+        start=np.array([0]), start_probability=np.ones(1), source=np.zeros(3, np.int64), target=np.ones(3, np.int64),
+        actions=np.array([[0, -1], [0, -1], [1, -1]]), rewards=np.array([[3.0, -3.0], [-1.0, 1.0], [0.75, -0.75]]),
+        probability=np.array([0.25, 0.75, 1.0]),
+    )  # fmt: skip
+    assert solve_positions(game).values.tolist() == [0.75, -0.75]
+
+
 def test_simultaneous_moves_are_matrix_games_within_the_game() -> None:
     # Inspection: p0 first chooses between a sure 0.25 and a matrix game of value 0.4 (rows 2, 0 and 0, 0.5).
     table = [[2.0, 0.0], [0.0, 0.5]]
@@ -179,6 +227,17 @@ def test_perfect_play_is_an_equilibrium_on_the_tree_as_well() -> None:
     strategy = strategy_of(tree, play.policies())
     assert expected_values(tree, strategy).tolist() == play.values.tolist()
     assert nash_conv(tree, strategy) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_command_prints_values_and_refuses_in_one_sentence() -> None:
+    done = marl("solve", "nim", "--env-config", '{"piles": [1, 2, 3]}')
+    assert (done.code, done.out.splitlines()[:2]) == (0, ["player_0: -1", "player_1: 1"])
+    assert "positions, solved backwards" in done.out
+    done = marl("solve", "nim", "--env-config", '{"piles": [1, 2]}', "--json")
+    assert (done.code, json.loads(done.out)["values"]) == (0, {"player_0": 1.0, "player_1": -1.0})
+    done = marl("solve", "kuhn_poker")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "no game of perfect information" in done.err
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ ATTENTION = {
 STAGES = [{"env_config": {"a": 1}}]
 WITH_TREE, WITH_RESPONSES = "method: auto or tree", "method: auto or trained"
 WITH_POSITIONS = "method: auto, merged or projected"
-SOLVED = "kind: prioritised, league or psro"
+SOLVED = "kind: prioritised, league, psro or p2sro"
 
 MUTATIONS = {"lr": {"choice": [0.1, 0.2]}}
 POPULATION = {"scheduler": "pbt", "mutations": MUTATIONS}
@@ -209,6 +209,8 @@ NEEDS: list[Row] = [
         "type other than EpsilonGreedy, PerWorkerEpsilonGreedy, SoftQ or NoisyLayers",
         {"type": "SoftQ"}, {"type": "GaussianNoise"},
     ),
+    Row("ScriptedConfig", "language_model", {"model": "x"}, "name: language_model", {"name": "random"}, {"name": "language_model"}),
+    Row("LanguageModelConfig", "samples", 5, "chances: samples", {"chances": "logprobs"}, {}),
     Row("ScriptedConfig", "action", 1, "name: fixed", {"name": "random"}, {"name": "fixed"}),
     Row("PopulationConfig", "meta_solver", "uniform", SOLVED, {"kind": "self_play"}, {"kind": "psro"}),
     Row("PopulationConfig", "alpha", 3.0, SOLVED, {"kind": "fictitious"}, {"kind": "psro", "meta_solver": "alpha_rank"}),
@@ -219,6 +221,7 @@ NEEDS: list[Row] = [
     Row("PopulationConfig", "power", 1.0, "kind: prioritised or league", {"kind": "psro"}, {"kind": "prioritised"}),
     Row("PopulationConfig", "power", 1.0, "weighting: hard", {"kind": "league", "weighting": "even"}, {"kind": "league"}),
     Row("PopulationConfig", "win_share", 0.5, "kind: league", {"kind": "prioritised"}, {"kind": "league"}),
+    Row("PopulationConfig", "member_rounds", 2, "kind: p2sro or anytime_psro", {"kind": "psro"}, {"kind": "p2sro"}),
     Row("PopulationConfig", "exploiter_rounds", 2, "kind: league", {"kind": "psro"}, {"kind": "league"}),
     *(
         Row("ExploitabilityConfig", f"best_response_{key}", value, WITH_RESPONSES, {"method": "exact"}, {})
@@ -397,6 +400,8 @@ def tried(owner: str, keys: dict[str, Any]) -> None:
             config(**{"graph": {"a": 1}, **keys} if config is GraphicalConfig else keys)
         except ValidationError as error:
             raise explain(error, "env_config") from None
+    elif owner == "LanguageModelConfig":
+        tried("ScriptedConfig", {"name": "language_model", "language_model": keys})
     elif owner == "ScriptedConfig":
         parse_entry(compose({"env": POLE, "policies": {"a": {"scripted": keys}}}), "a")
     else:

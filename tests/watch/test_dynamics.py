@@ -68,6 +68,15 @@ def test_a_click_starts_play_that_goes_as_in_python(browser: Any, server: WatchS
     assert complaints(browser) == []
 
 
+def test_basins_are_listed_when_they_are_asked_for(browser: Any, server: WatchServer) -> None:
+    show(browser, server, "/dynamics?game=stag_hunt&kind=best_response")
+    wait_for(browser, ".phase")
+    browser.execute_script("[...document.querySelectorAll('button')].find((b) => b.textContent === 'Basins').click()")
+    wait_until(browser, "document.body.textContent.includes('Shares of 500 random starts')", "no basins came")
+    assert text_of(browser).count(" from 5") + text_of(browser).count(" from 4") == 2
+    assert complaints(browser) == []
+
+
 def test_the_keyboard_starts_play_in_a_triangle(browser: Any, server: WatchServer) -> None:
     from selenium.webdriver.common.keys import Keys
 

@@ -12,6 +12,8 @@ from marl.gametheory.game import MatrixGame, Profile, bimatrix
 from marl.gametheory.solve.dynamics import fictitious_play, regret_matching, replicator
 from marl.gametheory.solve.enumerate import all_equilibria
 from marl.gametheory.solve.qre import logit_qre
+from marl.gametheory.strategic.motion import DYNAMICS
+from marl.gametheory.strategic.populations import earnings
 from tests.watch.javascript import RunJs, run_js
 
 __all__ = ["run_js"]
@@ -100,6 +102,25 @@ def test_fictitious_play_and_regret_matching_are_those_of_python(run_js: RunJs) 
             np.testing.assert_allclose(found, truth[player], atol=1e-6)
 
 
+def test_best_response_trajectories_are_those_of_python(run_js: RunJs) -> None:
+    motion = DYNAMICS["best_response"]
+    games = [classic_game(name) for name in ("stag_hunt", "battle_of_the_sexes", "prisoners_dilemma", "shapley")]
+    asked, expected = [], []
+    for seed, game in enumerate(games):
+        start = mixed(game, seed)
+        place = tuple(part[None] for part in start)
+        for _ in range(2000):
+            place = motion.step(earnings(game, 2), place, 0.001)
+        expected.append(place)
+        options = {"dt": 0.001 * max(1.0, game.scale)}
+        given = {"start": [part.tolist() for part in start], "steps": 2000, "every": 2000, "options": options}
+        asked.append({**tables(game), "kind": "best_response", **given})
+    for path, truth in zip(run_js(PATHS, asked), expected, strict=True):
+        for player in (0, 1):
+            # The page finds changes of the best reply only at the ends of its steps.
+            assert path[-1]["point"][player] == pytest.approx(truth[player][0], abs=0.02)
+
+
 ARROWS = """
   const { direction, startAt, advance } = await import("marl/solve/flow.js");
   return data.map(({ A, B, kind, start }) => {
@@ -118,7 +139,7 @@ def test_arrows_point_where_play_goes(run_js: RunJs) -> None:
     asked = []
     for seed, size in enumerate((2, 3, 2, 3)):
         game = random_game((size, size), seed)
-        for kind in ("replicator", "logit", "fictitious"):
+        for kind in ("replicator", "best_response", "logit", "fictitious"):
             start = [part.tolist() for part in mixed(game, seed)]
             asked.append({**tables(game), "kind": kind, "start": start})
     for found in run_js(ARROWS, asked):

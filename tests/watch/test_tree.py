@@ -54,6 +54,22 @@ def test_games_and_runs_are_listed(server: WatchServer) -> None:
     assert listed["runs"] == ["poker/<b>run</b>"]
 
 
+def test_basins_of_a_game_that_was_typed_in_come_with_their_areas(server: WatchServer) -> None:
+    payoffs = "[[[4, 1], [3, 2]], [[4, 3], [1, 2]]]"
+    found = ask(server, "dynamics/basins", payoffs=payoffs, kind="best_response", populations="2").json()
+    assert [basin["area"] for basin in found["basins"]] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert found["starts"] == 500
+    for wrong, told in (
+        ({"payoffs": "[[1"}, "no JSON lists of numbers"),
+        ({"payoffs": "[[1, 2], [3]]"}, "no JSON lists of numbers"),
+        ({"payoffs": payoffs, "kind": "none"}, "unknown dynamics 'none'"),
+        ({"payoffs": str(np.zeros((2, 4, 4)).tolist())}, "at most 3 actions"),
+    ):
+        refused = ask(server, "dynamics/basins", **wrong)
+        assert refused.status_code == 400
+        assert told in refused.text
+
+
 def test_an_equilibrium_comes_with_its_nash_conv(server: WatchServer) -> None:
     found = ask(server, "tree/strategy", name="leduc_poker", of="equilibrium").json()
     tree = build_tree("leduc_poker")

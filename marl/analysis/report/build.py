@@ -31,6 +31,7 @@ from marl.analysis.report.payoffs import payoffs_section
 from marl.analysis.report.ranking import ranking_section, rankings
 from marl.analysis.report.sample import sample
 from marl.analysis.report.shown import shown_game
+from marl.analysis.report.strategic import strategic_section, strategic_view
 from marl.errors import ConfigError, DataError
 from marl.gametheory.payoffs import PayoffTensor
 from marl.gametheory.tree.tree import Tree
@@ -240,11 +241,13 @@ def _compose(
     equilibria, ranked = empirical_equilibria(payoffs, seed=seed), rankings(payoffs, who, seed)
     curves, without = run_curves(who)
     best, names = find_best(ranked), [one.name for one in who]
+    view = strategic_view(payoffs, seed)
     sections = [
         best_section(best, names),
         game_section(facts),
         payoffs_section(payoffs, who),
         ranking_section(ranked),
+        *([] if view is None else [strategic_section(view)]),
         exploitability_section(bounds, notes, names),
         equilibria_section(equilibria),
         curves_section(curves, without),
@@ -257,6 +260,7 @@ def _compose(
         "entrants": [one.as_json() for one in who],
         "payoffs": payoffs.as_json(),
         "ranking": ranked.as_json(),
+        "strategic": None if view is None else view.as_json(),
         "exploitability": [bound.as_json() for bound in bounds],
         "equilibria": equilibria.as_json(),
         "curves": [run.as_json() for run in curves],

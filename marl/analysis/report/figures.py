@@ -26,7 +26,7 @@ SINKS = ["#f2a541", "#5aa9a3", "#b78ad6", "#e07a72", "#8bb95c", "#6f9fd8"]  # on
 
 def draw_intervals(rows: Sequence[Row], label: str) -> str:
     """Scores as dots with their intervals, the best on top."""
-    figure = _figure(6.4, 0.9 + 0.32 * len(rows))
+    figure = new_figure(6.4, 0.9 + 0.32 * len(rows))
     axes = figure.add_subplot()
     for place, row in enumerate(reversed(rows)):
         axes.plot([row.low, row.high], [place, place], color=QUIET, linewidth=3, solid_capstyle="round")
@@ -36,7 +36,7 @@ def draw_intervals(rows: Sequence[Row], label: str) -> str:
     axes.set_xlabel(drawn(label))
     axes.grid(axis="x", alpha=0.3)
     _bare(axes)
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def draw_responses(found: Responses) -> str:
@@ -48,7 +48,7 @@ def draw_responses(found: Responses) -> str:
     size, nodes = 5.2, 2300
     if len(graph) > 8:  # smaller circles on a larger sheet, so that arrows between them are still seen
         size, nodes = 7.5, 1500
-    figure = _figure(size, size)
+    figure = new_figure(size, size)
     axes = figure.add_subplot()
     places = nx.circular_layout(graph)
     colours, labels = [], {}
@@ -71,7 +71,7 @@ def draw_responses(found: Responses) -> str:
     nx.draw_networkx_labels(graph, places, labels, ax=axes, font_size=8, font_color=INK)
     axes.margins(0.12)
     axes.set_axis_off()
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def _bent_inwards(graph: nx.DiGraph, places: Mapping[Node, Any]) -> dict[float, list[tuple[Node, Node]]]:
@@ -92,7 +92,7 @@ def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Seque
         panels["mean reward per episode"] = rewards
     if nash_conv:
         panels["NashConv"] = {"NashConv": nash_conv}
-    figure = _figure(7.2, 3.2 * len(panels))
+    figure = new_figure(7.2, 3.2 * len(panels))
     for place, (label, lines) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(len(panels), 1, place)
         for name, line in lines.items():
@@ -105,7 +105,7 @@ def draw_curves(rewards: Mapping[str, Line], nash_conv: Line, checkpoints: Seque
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         _bare(axes)
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def _draw_line(axes: Any, name: str, line: Line) -> None:
@@ -116,7 +116,8 @@ def _draw_line(axes: Any, name: str, line: Line) -> None:
     axes.plot(steps, values, label=drawn(name), linewidth=1.5, **style)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty sheet, in inches."""
     from matplotlib.figure import Figure
 
     # Not pyplot: it keeps every figure in a global list until it is closed.
@@ -128,7 +129,7 @@ def _bare(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
     """The drawing; the same figure gives the same text. Letters are outlines, so any viewer shows them alike."""
     import matplotlib
 

@@ -89,9 +89,11 @@ class MergedGame:
         return Measured(expected_values(*whole), np.array(best), total(costs))
 
     def best_response(
-        self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None
+        self, play: Play, player: int | str, *, budget: int = BUDGET, explore: bool | None = None
     ) -> tuple[float, TabularPolicy]:
-        """The most that the player can earn against the others, and a policy that earns it."""
+        """The most that the player, by number or name, can earn against the others, and a policy that earns it."""
+        if isinstance(player, str):
+            player = self.positions.player_index(player)
         game = self.played(play, explore, player)
         return best_response(Walk(_blocks(game, player), budget), game.positions, player)
 
@@ -104,13 +106,12 @@ class MergedGame:
         """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
             return with_memories(self.positions, play, explore=explore, exploiter=exploiter)
-        expected = [views.legal.shape for views in self.positions.views]
-        for name, table, shape in zip(self.positions.players, play, expected, strict=True):
-            if table.shape != shape:
-                raise ConfigError(
-                    f"game {self.positions.name!r}: a table of shape {table.shape} was given for {name}; expected {shape}: "
-                    "a row for each view, a chance for each action."
-                )
+        given, expected = [table.shape for table in play], [views.legal.shape for views in self.positions.views]
+        if given != expected:
+            raise ConfigError(
+                f"game {self.positions.name!r}: tables of the shapes {given} were given; expected {expected}: for each of "
+                f"{', '.join(self.positions.players)} a row for each view and a chance for each action."
+            )
         return Remembered(self.positions, tuple(play))
 
     def _cost(self, game: Remembered, player: int, budget: int) -> Cost:

@@ -13,7 +13,10 @@ from hashlib import sha256
 import numpy as np
 
 from marl.data.task import AgentType, Array, Bools, Ints
+from marl.envs.adapters.openspiel import OpenSpielEnv
+from marl.envs.vector.vector_env import DictVector
 from marl.gametheory.merged.dict_positions import ComparedCopy, compared_stage
+from marl.gametheory.merged.openspiel_positions import openspiel_positions
 from marl.gametheory.merged.positions import Positions, Views
 from marl.gametheory.merged.rows import Bytes, as_bytes, distinct
 from marl.gametheory.tree.build import check_players
@@ -29,6 +32,10 @@ def grow_positions(make: MakeEnv, chance_samples: int | None, max_positions: int
     """All positions of the env that ``make`` makes."""
     env = make(1)
     check_players(env.name, env.kinds, env.fixed_seats, chance_samples)
+    inner = env.envs[0] if isinstance(env, DictVector) else None
+    # OpenSpiel's states tell their chance moves with probabilities, which no reset seed does.
+    if chance_samples is None and isinstance(inner, OpenSpielEnv):
+        return openspiel_positions(inner.game, env.name, env.kinds, max_positions)
     growth = PositionGrowth(env.name, tuple(env.seat_names), env.kinds, max_positions)
     chance, sample = grow_all(growth, make, env, chance_samples)
     return growth.finish(chance, sample)
@@ -50,6 +57,27 @@ class Level:
     asked: Bools  # [n, P]
     obs: list[Array]  # per player: rows of the positions where it is asked
     legal: list[Bools]
+
+    def part(self, places: Ints) -> Level:
+        """Some of the positions."""
+        obs, legal = [], []
+        for player, mine in enumerate(self.asked.T):
+            # Rows stand only where the player is asked: from places among positions to places among rows.
+            rows = (np.cumsum(mine) - 1)[places[mine[places]]]
+            obs.append(self.obs[player][rows])
+            legal.append(self.legal[player][rows])
+        return Level(self.key[places], self.over[places], self.asked[places], obs, legal)
+
+
+def joined_levels(levels: Sequence[Level]) -> Level:
+    """Positions of several levels, one after the other."""
+    obs, legal = [], []
+    for player in range(levels[0].asked.shape[1]):
+        obs.append(np.concatenate([level.obs[player] for level in levels]))
+        legal.append(np.concatenate([level.legal[player] for level in levels]))
+    key = np.concatenate([level.key for level in levels])
+    over = np.concatenate([level.over for level in levels])
+    return Level(key, over, np.concatenate([level.asked for level in levels]), obs, legal)
 
 
 @dataclass
@@ -73,9 +101,11 @@ class Chunk:
     edges: list[Edges] = field(default_factory=list)
     signature: bytes = b""
 
-    @property
-    def size(self) -> int:
-        return sum(len(level.over) for level in self.levels)
+    def level(self, number: int) -> Level:
+        """One of its levels; an empty one below the last."""
+        if number < len(self.levels):
+            return self.levels[number]
+        return self.levels[0].part(np.zeros(0, np.int64))
 
 
 @dataclass
@@ -224,22 +254,13 @@ class PositionGrowth:
 
     def _merged_level(self, number: int) -> tuple[Level, list[Ints]]:
         """The different positions of a level of all chunks, and their numbers for the positions of each chunk."""
-        having = [chunk.levels[number] for chunk in self.chunks if number < len(chunk.levels)]
-        counts = [len(chunk.levels[number].over) if number < len(chunk.levels) else 0 for chunk in self.chunks]
-        if len(having) == 1:
-            return having[0], [np.arange(count) for count in counts]
-        places, inverse = distinct(np.concatenate([level.key for level in having]))
-        asked = np.concatenate([level.asked for level in having])
-        obs, legal = [], []
-        for player in range(len(self.players)):
-            # Rows stand only where the player is asked: from places among positions to places among rows.
-            row = np.cumsum(asked[:, player]) - 1
-            mine = row[places[asked[places, player]]]
-            obs.append(np.concatenate([level.obs[player] for level in having])[mine])
-            legal.append(np.concatenate([level.legal[player] for level in having])[mine])
-        over = np.concatenate([level.over for level in having])
-        key = np.zeros((len(places), 0), np.uint8)  # not needed any more
-        return Level(key, over[places], asked[places], obs, legal), np.split(inverse, np.cumsum(counts)[:-1])
+        found = [chunk.level(number) for chunk in self.chunks]
+        if len(found) == 1:
+            return found[0], [np.arange(len(found[0].over))]
+        whole = joined_levels(found)
+        places, numbers = distinct(whole.key)
+        ends = np.cumsum([len(level.over) for level in found])
+        return whole.part(places), np.split(numbers, ends[:-1])
 
     def _merged_edges(self, number: int, merged: Sequence[tuple[Level, list[Ints]]], offset: Ints) -> Edges:
         """The edges from a level to the next; of a position that several chunks have, those of the first."""

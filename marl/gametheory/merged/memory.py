@@ -54,7 +54,7 @@ def with_memories(
     """
     others = [player for player in range(positions.num_players) if player != exploiter]
     check_given(positions.name, [positions.players[player] for player in others], policies)
-    tables = [np.zeros(views.legal.shape) for views in positions.views]
+    tables: list[Reals] = [np.zeros(views.legal.shape) for views in positions.views]
     memories = []
     for player in others:
         policy = policies[positions.players[player]]
@@ -95,7 +95,8 @@ class Memory:
     @classmethod
     def of(cls, positions: Positions, player: int, policy: Policy, explore: bool | None) -> Memory:
         """As an episode begins: nothing is remembered but who plays."""
-        members, chances = (policy,), np.ones(1)
+        members: tuple[Policy, ...] = (policy,)
+        chances: Reals = np.ones(1)
         if isinstance(policy, Mixture):
             explore = policy.draws_actions if explore is None else explore
             given = policy.chances.cpu().numpy()

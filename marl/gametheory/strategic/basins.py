@@ -28,6 +28,7 @@ from marl.gametheory.strategic.populations import Earn, Place, count_populations
 UNSETTLED = -1
 NEAR = 0.05  # ends that are nearer than this, in any share, belong to one attractor
 AT_REST = 0.05  # what somebody may still gain there, as a share of the spread of payoffs
+HELD = 5  # units of time for which play has to rest
 NORMAL_95 = 1.959963984540054
 
 
@@ -108,10 +109,10 @@ def basins(
 def _follow(motion: Dynamics, earn: Earn, starts: Place, duration: int) -> tuple[Place, NDArray[np.bool_]]:
     """Where play is in the end, and whether it rests. What rests is not followed any longer."""
     found: Place = tuple(shares.copy() for shares in starts)
-    settled = np.zeros(len(starts[0]), bool)
+    calm = np.zeros(len(starts[0]), np.int64)  # units of time for which nothing has moved
     steps = round(1 / motion.dt)
     for _ in range(duration):
-        moving = np.flatnonzero(~settled)
+        moving = np.flatnonzero(calm < HELD)
         if not moving.size:
             break
         before: Place = tuple(shares[moving] for shares in found)
@@ -121,8 +122,9 @@ def _follow(motion: Dynamics, earn: Earn, starts: Place, duration: int) -> tuple
         moved = np.abs(rows_of(place) - rows_of(before)).max(axis=1)
         for shares, now in zip(found, place, strict=True):
             shares[moving] = now
-        settled[moving] = (moved < motion.resting) & (gains_at(earn, place) < AT_REST)
-    return found, settled
+        rests = (moved < motion.resting) & (gains_at(earn, place) < AT_REST)
+        calm[moving] = np.where(rests, calm[moving] + 1, 0)
+    return found, calm >= HELD
 
 
 def _clusters(ends: Payoffs, settled: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -57,8 +57,8 @@ class Mirror:
 
 
 MIRRORS = {
-    "mmd": Mirror(5.0, 0.3, 0.5, 0.5),
-    "nashpg": Mirror(5.0, 0.2, magnet_every=10),
+    "mmd": Mirror(2.0, 0.4, 0.5, 0.5),
+    "nashpg": Mirror(0.5, 0.1, magnet_every=50),
 }
 
 
@@ -100,12 +100,12 @@ class Mirrored:
 
     def play(self, logits: Reals) -> None:
         form = self.form
-        weights = np.exp(logits - np.maximum.reduceat(logits, form.first)[form.owner])
-        total = np.zeros(form.num_sets)
+        below = logits - np.maximum.reduceat(logits, form.first)[form.owner]
+        weights, total = np.exp(below), np.zeros(form.num_sets)
         add([form.set_product(np.ones_like(weights), weights, total)])
         self.strategy = weights / total[form.owner]
-        # From the logits, not from the strategy: what is played with a chance of 1e-300 may come back.
-        self.logits = logits - np.logaddexp.reduceat(logits, form.first)[form.owner]
+        # From the logits, not from the strategy: what is played with a chance of 1e-400 may come back.
+        self.logits = below - np.log(total)[form.owner]
         self.plan = form.plan(self.strategy)
 
 

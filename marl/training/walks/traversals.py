@@ -86,13 +86,13 @@ def _branch(cast: Cast, sight: Sight, seat: int) -> tuple[Level, Ints]:
 def _fold(levels: Sequence[Level], gamma: float) -> list[Rows]:
     """Values from the ends to the beginning, and regrets of all decisions on the way."""
     rows: list[Rows] = []
-    value = np.zeros(0)
+    value: Reals = np.zeros(0)
     for level in reversed(levels):
         after = level.rewards.astype(np.float64)
         after[level.on] += gamma * value
         chosen = level.taken >= 0
         weight = np.where(chosen, level.chances[level.parent, level.taken], 1.0)
-        value = np.bincount(level.parent, weight * after, minlength=len(level.chances))
+        value = np.asarray(np.bincount(level.parent, weight * after, len(level.chances)), np.float64)
         each = np.zeros_like(level.chances)
         each[level.parent[chosen], level.taken[chosen]] = after[chosen]
         regrets = (each - value[:, None])[level.asked]

@@ -11,9 +11,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
+from marl.errors import ConfigError, UserError
 from marl.serve.refused import Refused, shortly
 from marl.watch.desk import Desk
 from marl.watch.replies import Answer
@@ -22,6 +24,8 @@ TASKS = "marl.watch.tasks.tree"
 STRATEGIES = ("equilibrium", "policies")  # that are worked out here
 CHECKPOINTS = "checkpoints"
 MOST_RUNS = 500  # to choose from
+MOST_ACTIONS = 3  # of a game whose basins are found while somebody waits
+BASIN_STARTS = 500
 MOST_CONFIG = 20_000  # characters of an env_config in an address
 
 
@@ -59,6 +63,14 @@ def add(api: APIRouter, desk: Desk) -> None:
     async def dynamics_games() -> Any:
         """The matrix games of the literature that a phase portrait can show."""
         return Answer(await asyncio.to_thread(classics))
+
+    @api.get("/dynamics/basins")
+    async def dynamics_basins(payoffs: str, kind: str = "replicator", populations: int | None = None) -> Any:
+        """From which share of all starts play ends where, in a game that was typed in."""
+        try:
+            return Answer(await asyncio.to_thread(basins_of, payoffs, kind, populations))
+        except UserError as error:
+            raise Refused("bad_message", str(error), 400) from None
 
 
 def _arguments(desk: Desk, asked: Asked) -> dict[str, Any]:
@@ -118,6 +130,23 @@ def classics() -> list[dict[str, Any]]:
     from marl.watch.tasks.tree_games import matrix_games
 
     return matrix_games()
+
+
+def basins_of(payoffs: str, kind: str, populations: int | None) -> dict[str, Any]:
+    """Of a small game of two players, ``[[row player's table], [column player's]]`` as JSON."""
+    from marl.gametheory.game import MatrixGame
+    from marl.gametheory.strategic import basins
+
+    if len(payoffs) > MOST_CONFIG:
+        raise ConfigError(f"payoffs have more than {MOST_CONFIG} characters.")
+    try:
+        table = np.array(json.loads(payoffs), np.float64)
+    except (ValueError, TypeError, RecursionError):
+        raise ConfigError("payoffs are no JSON lists of numbers: expected two tables, [[...], [...]].") from None
+    game = MatrixGame(table, name="own game")
+    if game.num_players != 2 or max(game.shape) > MOST_ACTIONS:
+        raise ConfigError(f"expected a game of two players with at most {MOST_ACTIONS} actions each.")
+    return basins(game, kind, starts=BASIN_STARTS, populations=populations).as_json()
 
 
 def runs_in(root: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marl.data.task import AgentID, Bools, Ints
 from marl.envs.games.cards.hands import CardTable, Seat
 
-HIDDEN = "bids a hidden card"
+HIDDEN = "a hidden card"
 
 
 def goofspiel_table(hands: Bools, points: Ints, bids: Ints, prizes: Ints, viewer: AgentID | None) -> CardTable:
@@ -31,7 +31,8 @@ def _note_round(table: CardTable, prize: int, bids: Ints, viewer: AgentID | None
     best = bids.max()
     alone = (bids == best).sum() == 1
     for seat, bid in zip(table.seats, bids.tolist(), strict=True):
-        said = f"bids {bid + 1}" if viewer in (None, seat.name) else HIDDEN
+        card = str(bid + 1) if viewer in (None, seat.name) else HIDDEN
+        said = f"bids {card} for {prize}"
         if alone and bid == best:
-            said += f", takes {prize}"
+            said += ", takes it"
         table.note(seat, said)

@@ -37,6 +37,8 @@ export function buildPage(view) {
   view.words = h("p", { class: "quiet" });
   view.figures = h("div", { class: "phase-figures" });
   view.rests = h("div", {});
+  view.basins = h("div", { role: "status" });
+  view.basinButton = h("button", { onclick: () => view.findBasins() }, "Basins");
   view.told = h("p", { class: "quiet", role: "status" });
   const clear = h("button", { onclick: () => view.clear() }, "Clear");
   view.element = h(
@@ -73,7 +75,8 @@ export function buildPage(view) {
             h("label", { for: "phase-mirror" }, "symmetric: the column player's table mirrors the row player's"),
           ),
         ),
-        h("section", { class: "card", "aria-label": "Equilibria" }, h("h2", {}, "Nash equilibria"), view.rests),
+        h("section", { class: "card", "aria-label": "Equilibria" }, h("h2", {}, "Nash equilibria"), view.rests,
+          view.basinButton, view.basins),
         h(
           "section",
           { class: "card", "aria-label": "Payoffs over time" },

@@ -9,6 +9,10 @@ export const DYNAMICS = {
     name: "Replicator", hasField: true,
     words: "Shares of actions that earn more than average grow, in proportion to how much more: dx = x (u − ū).",
   },
+  best_response: {
+    name: "Best response", hasField: true,
+    words: "Play turns to what is best now: dx = b(x) − x, with ties in equal parts.",
+  },
   logit: {
     name: "Logit", hasField: true,
     words: "Play moves towards a soft best reply, softmax(λ u); it rests in logit quantal response equilibria.",
@@ -34,6 +38,14 @@ export function softmax(logits, rationality = 1) {
   return weights.map((w) => w / total);
 }
 
+/** All of the best, in equal parts. */
+function bestReplies(paid) {
+  const top = Math.max(...paid);
+  const near = 1e-12 * Math.max(1, ...paid.map(Math.abs));
+  const best = paid.filter((value) => value >= top - near).length;
+  return paid.map((value) => (value >= top - near ? 1 / best : 0));
+}
+
 /** The first of the best: ties go to the lowest number, and those of rounding count as ties. */
 function bestReply(paid) {
   const top = Math.max(...paid);
@@ -46,6 +58,7 @@ function bestReply(paid) {
 export function direction(game, kind, point, rationality = 5) {
   return payoffsAt(game, point).map((paid, k) => {
     const shares = point[k];
+    if (kind === "best_response") return bestReplies(paid).map((p, i) => p - shares[i]);
     if (kind === "logit") return softmax(paid, rationality).map((p, i) => p - shares[i]);
     if (kind === "fictitious") return bestReply(paid).map((p, i) => p - shares[i]);
     const mean = dot(shares, paid);
@@ -83,6 +96,12 @@ const STEPS = {
       return part.map((value) => value - top);
     });
     state.point = state.logits.map((part) => softmax(part));
+  },
+  // Exact for as long as the best replies stay what they are.
+  best_response(state) {
+    const kept = Math.exp(-state.size);
+    const towards = direction(state.game, "best_response", state.point);
+    state.point = state.point.map((part, k) => part.map((share, i) => share + (1 - kept) * towards[k][i]));
   },
   logit(state) {
     const slope = (point) => direction(state.game, "logit", point, state.rationality);

@@ -4,6 +4,7 @@ import { get } from "marl/api.js";
 import { add, h, put } from "marl/dom.js";
 import { number } from "marl/format.js";
 import { MORE, MOST_PATHS, OWN, readPayoffs, readStarts } from "marl/parts/phase_games.js";
+import { basinList } from "marl/parts/phase_basins.js";
 import { buildPage } from "marl/parts/phase_page.js";
 import { payoffChart } from "marl/parts/phase_payoffs.js";
 import { manner, pointWords, portrait } from "marl/parts/phase_portrait.js";
@@ -148,6 +149,8 @@ class PhaseView {
     const left = found.found.length - shown.length;
     const list = { rests: this.restPoints, left, degenerate: found.degenerate, game, single: single === "single" };
     put(this.rests, restList(list));
+    put(this.basins, null);
+    this.basinButton.hidden = !["replicator", "best_response"].includes(kind);
     put(this.told, this.mannerWords());
     const still = values(game, uniformOf(game), uniformOf(game));
     this.chart.update({ times: [0, 1], payoffs: [still, still] });
@@ -195,10 +198,20 @@ class PhaseView {
     return { point, ...told };
   }
 
+  /** From how many of all starts play ends where: worked out by marl, when it is asked for. */
+  async findBasins() {
+    const { game, kind, how } = this;
+    const payoffs = JSON.stringify([game.A, game.B]);
+    const words = new URLSearchParams({ payoffs, kind, populations: how === "single" ? 1 : 2 });
+    put(this.basins, "Following random starts …");
+    const told = await get(`/api/dynamics/basins?${words}`).catch((error) => ({ message: error.message }));
+    if (this.game === game && this.kind === kind) put(this.basins, basinList(told, game));
+  }
+
   /** How long play goes on: rounds, or time, which passes faster where payoffs are large. */
   lasts() {
-    if (!["replicator", "logit"].includes(this.kind)) return ROUNDS;
-    return this.kind === "logit" ? 15 : Math.max(12, 60 / scaleOf(this.game));
+    if (["fictitious", "regret"].includes(this.kind)) return ROUNDS;
+    return this.kind !== "replicator" ? 15 : Math.max(12, 60 / scaleOf(this.game));
   }
 
   /** A trajectory from here, drawn while it goes. */

@@ -1,0 +1,96 @@
+"""``benchmarks/frontier.py``: a table that was stopped goes on where it was, and becomes a section of a page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import frontier
+import frontier_page
+import frontier_settings
+
+from marl.algos.presets import ALGOS
+from marl.scenario.load import compose
+from marl.scenario.resolve import resolve
+
+SMALL = ["--plies", "12000", "--games", "dark_hex_2x2", "--methods", "mmd", "--seeds", "2"]
+PAGE = f"# A page\n\nbefore\n\n{frontier_page.BEGIN}\n\nold\n\n{frontier_page.END}\n\nafter\n"
+
+
+def points(folder: Path, seed: int) -> list[dict[str, float]]:
+    found: list[dict[str, float]] = json.loads((folder / f"dark_hex_2x2.mmd.{seed}" / "points.json").read_text())[
+        "points"
+    ]
+    return found
+
+
+@pytest.mark.slow
+def test_a_stopped_table_goes_on_and_ends_as_one_that_was_not_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier.main([str(tmp_path / "whole"), *SMALL])
+    keep, kept = frontier.Run._keep, []
+
+    def stop_after_the_first(self: frontier.Run, trainer: Any, known: dict[str, Any]) -> None:
+        keep(self, trainer, known)
+        kept.append(self.seed)
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(frontier.Run, "_keep", stop_after_the_first)
+    with pytest.raises(KeyboardInterrupt):
+        frontier.main([str(tmp_path / "stopped"), *SMALL])
+    assert len(points(tmp_path / "stopped", 1000)) == 1
+    monkeypatch.setattr(frontier.Run, "_keep", keep)
+    frontier.main([str(tmp_path / "stopped"), *SMALL])
+    for seed in (1000, 1001):
+        whole, stopped = points(tmp_path / "whole", seed), points(tmp_path / "stopped", seed)
+        assert [p["plies"] for p in whole] == [4096, 8192, 12288]
+        assert [(p["plies"], p["nash_conv"]) for p in stopped] == [(p["plies"], p["nash_conv"]) for p in whole]
+        assert whole[-1]["nash_conv"] < 1.25  # of uniform play
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    (tmp_path / "pictures").mkdir()
+    frontier.main([str(tmp_path / "whole"), "--page", str(page)])
+    text = page.read_text()
+    assert "| dark hex 2x2 | mmd | 12,288 | 2 | " in text
+    assert "old" not in text
+    assert text.startswith("# A page\n\nbefore")
+    assert text.endswith("after\n")
+    assert "<polyline" in (tmp_path / "pictures" / "frontier.svg").read_text()
+
+
+def test_intervals_over_seeds_are_those_of_student() -> None:
+    mean, half = frontier_page.interval([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert half == pytest.approx(4.302653 / 3**0.5, abs=1e-5)  # t of 2 degrees of freedom, deviation 1
+    assert (
+        frontier_page.interval([5.0])[1] != frontier_page.interval([5.0])[1]
+    )  # nan: one seed says nothing about others
+
+
+def test_schedules_fall_by_equal_factors_over_the_whole_run() -> None:
+    assert frontier_settings.falling(100, 8.0, 0.5) == [[0, 8.0], [25, 4.0], [50, 2.0], [75, 1.0], [100, 0.5]]
+
+
+@pytest.mark.parametrize("method", list(frontier_settings.METHODS))
+def test_every_run_of_the_table_is_a_scenario_that_resolves(method: str) -> None:
+    assert method in ALGOS or method == "psro"
+    for game in frontier_settings.TABLE_GAMES:
+        keys = frontier_settings.scenario_of(game, method, 1_000_000, 0, "own")
+        assert resolve(compose(keys, "frontier")).scenario.stacked == (method in ("ppo", "mmd"))
+        if method in frontier_settings.PROTOCOL:
+            keys = frontier_settings.scenario_of(game, method, 1_000_000, 0, "protocol")
+            assert set(resolve(compose(keys, "frontier")).policies) == {"both"}
+
+
+def test_unknown_names_and_pages_without_marks_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"unknown: chess\. Known: phantom_ttt"):
+        frontier.main([str(tmp_path), "--games", "chess"])
+    with pytest.raises(SystemExit, match="holds no measurements yet"):
+        frontier.main([str(tmp_path), "--page", str(tmp_path / "page.md")])
