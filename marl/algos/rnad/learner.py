@@ -266,6 +266,6 @@ def _check(name: PolicyID, actor: StochasticPolicy) -> None:
         )
     if actor.carry_size:
         raise ConfigError(
-            f"policy {name!r} has a memory, but rnad learns from single moments. Drop {remembers_by(actor.model.config)}, or use "
-            "ppo or mmd."
+            f"policy {name!r} has a memory, but rnad learns from single moments. Drop "
+            f"{remembers_by(actor.model.config)}, or use ppo or mmd."
         )
