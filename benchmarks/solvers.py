@@ -1,141 +1,133 @@
-"""How near to equilibrium exact solvers come, and in how many seconds of CPU time: average and last iterate.
+"""How fast matrix games are solved: the linear program of zero-sum games, and all equilibria of two-player games.
 
-Games with a tree are solved by variants of CFR and by mirror descent, the board games by mirror descent over views.
+CPU seconds per game, the best of some turns, and ratios (theirs divided by ours; above 1 we are faster), which hardly depend
+on the machine. Peers: the textbook's way (a linear program per player; supports one after the other), OpenSpiel's linear
+program (``open_spiel`` with ``cvxpy``) and Gambit (``pygambit``). The same games go to all in the same run; what is not
+installed is named instead of measured.
 
-    python benchmarks/solvers.py [--games NAME ...] [--solvers NAME ...] [--seconds N] [--json FILE]
+    python benchmarks/solvers.py [--turns 3] [--json FILE] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from marl.gametheory.merged.dynamics import ViewDescent
-from marl.gametheory.merged.positions import positions_of
-from marl.gametheory.tree.build import build_tree
-from marl.gametheory.tree.cfr import CFR, VARIANTS
-from marl.gametheory.tree.mirror import MIRRORS, MirrorDescent
+from marl.gametheory.classics import random_game
+from marl.gametheory.game import MatrixGame, Payoffs
+from marl.gametheory.solve import all_equilibria, zero_sum
+from marl.gametheory.solve.zero_sum import maximin
 
-MOST_NODES = 40_000_000
-HIDDEN = {"imp_info": True}  # bids of goofspiel stay hidden
-TREES: dict[str, tuple[str, dict[str, Any]]] = {
-    "leduc": ("leduc_poker", {}),
-    "liars_dice": ("liars_dice", {}),
-    "liars_dice_2x3": ("liars_dice", {"dice": 2, "sides": 3}),
-    "liars_dice_2x4": ("liars_dice", {"dice": 2, "sides": 4}),
-    "goofspiel_5": ("goofspiel", {"cards": 5, "points_order": "descending"} | HIDDEN),
-    "goofspiel_5_random": ("goofspiel", {"cards": 5, "points_order": "random"} | HIDDEN),
-    "goofspiel_6": ("goofspiel", {"cards": 6, "points_order": "descending"} | HIDDEN),
-}
-BOARDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "phantom_ttt": ("phantom_ttt", {}),
-    "phantom_ttt_abrupt": ("phantom_ttt", {"version": "abrupt"}),
-    "dark_hex": ("dark_hex", {}),
-    "dark_hex_abrupt": ("dark_hex", {"version": "abrupt"}),
-}
+Solver = Callable[[MatrixGame], object]
+LP_SIZES, ENUMERATION_SIZES = (10, 50, 100), (4, 6, 8)
 
 
-class Solver(Protocol):
-    """What all of them have in common."""
-
-    iterations: int
-
-    def run(self, iterations: int) -> Any: ...
+def program_per_player(game: MatrixGame) -> object:
+    return maximin(game.payoffs[0]), maximin(game.payoffs[1].T)
 
 
-class Found(NamedTuple):
-    """How far a solver came."""
-
-    game: str
-    solver: str
-    iterations: int
-    seconds: float  # of CPU time, without measuring
-    average: float  # NashConv
-    last: float
-
-
-class Game(NamedTuple):
-    """A game, ready to be solved."""
-
-    size: str
-    seconds: float  # of CPU time to prepare it
-    start: Callable[[str], Solver]
-    distances: Callable[[Any], tuple[float, float]]  # of average and last iterate
+def support_after_support(game: MatrixGame) -> object:
+    """Both linear systems of every pair of supports of equal size, one pair at a time."""
+    m, n = game.shape
+    return [
+        (x, y)
+        for size in range(1, min(m, n) + 1)
+        for rows in combinations(range(m), size)
+        for columns in combinations(range(n), size)
+        if (x := _indifferent(game.payoffs[1][np.ix_(rows, columns)].T)).min() >= 0
+        if (y := _indifferent(game.payoffs[0][np.ix_(rows, columns)])).min() >= 0
+    ]
 
 
-def tree_game(env: str, config: dict[str, Any]) -> Game:
-    began = time.process_time()
-    tree = build_tree(env, config, max_nodes=MOST_NODES)
-    assert tree.form.players
-
-    def start(solver: str) -> Solver:
-        return CFR(tree, solver) if solver in VARIANTS else MirrorDescent(tree, solver)
-
-    def distances(solver: Any) -> tuple[float, float]:
-        answer = solver.solved()
-        return answer.nash_conv, answer.last.nash_conv
-
-    size = f"{len(tree):,} nodes, {len(tree.sets):,} information sets"
-    return Game(size, time.process_time() - began, start, distances)
+def _indifferent(table: Payoffs) -> Payoffs:
+    """The mixture of columns that makes all rows equally good."""
+    size = len(table)
+    system = np.block([[table, -np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+    return np.asarray(np.linalg.solve(system, np.append(np.zeros(size), 1.0))[:size])
 
 
-def board_game(env: str, config: dict[str, Any]) -> Game:
-    began = time.process_time()
-    positions = positions_of(env, config)
+def openspiel_lp(game: MatrixGame) -> object:
+    import pyspiel
+    from open_spiel.python.algorithms import lp_solver
 
-    def distances(solver: Any) -> tuple[float, float]:
-        found = solver.measure()
-        return found.average.nash_conv, found.last.nash_conv
-
-    size = f"{len(positions):,} positions, {sum(map(len, positions.views)):,} views"
-    return Game(size, time.process_time() - began, lambda solver: ViewDescent(positions, solver), distances)
+    return lp_solver.solve_zero_sum_matrix_game(pyspiel.create_matrix_game(*game.payoffs.tolist()))
 
 
-def solve(name: str, game: Game, solver_name: str, seconds: float) -> Found:
-    """Iterations until the time is up, looked at after 1, 2, 4, ... of them."""
-    solver, spent, more = game.start(solver_name), 0.0, 1
-    while spent < seconds:
-        began = time.process_time()
-        solver.run(more)
-        took = time.process_time() - began
-        spent += took
-        more = max(1, min(2 * more, int(more * (seconds - spent) / max(took, 1e-9))))
-    return Found(name, solver_name, solver.iterations, spent, *game.distances(solver))
+def gambit_lp(game: MatrixGame) -> object:
+    import pygambit
+
+    return pygambit.nash.lp_solve(pygambit.Game.from_arrays(*game.payoffs), rational=False)
+
+
+def gambit_enumeration(game: MatrixGame) -> object:
+    import pygambit
+
+    return pygambit.nash.enummixed_solve(pygambit.Game.from_arrays(*game.payoffs), rational=False)
+
+
+def cpu_seconds(solve: Solver, games: Sequence[MatrixGame], turns: int) -> float:
+    """Per game, in the best turn."""
+    spent = []
+    for _ in range(turns):
+        start = time.process_time()
+        for game in games:
+            solve(game)
+        spent.append((time.process_time() - start) / len(games))
+    return min(spent)
+
+
+def measure(what: str, ours: Solver, peers: dict[str, Solver], size: int, turns: int) -> dict[str, object]:
+    """One row: our time, and the ratio to every peer that runs."""
+    rng = np.random.default_rng(size)
+    games = [random_game((size, size), rng, zero_sum=ours is zero_sum) for _ in range(3)]
+    ours(games[0])  # imports and caches do not count
+    seconds = cpu_seconds(ours, games, turns)
+    ratios: dict[str, object] = {}
+    for name, peer in peers.items():
+        try:
+            peer(games[0])
+            ratios[name] = cpu_seconds(peer, games, turns) / seconds
+        except ModuleNotFoundError as error:
+            ratios[name] = f"needs {error.name}"
+    return {"what": what, "size": size, "cpu_seconds": seconds, "ratio": ratios}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How near to equilibrium exact solvers come.")
-    parser.add_argument("--games", nargs="+", default=[*TREES, *BOARDS], choices=[*TREES, *BOARDS])
-    parser.add_argument("--solvers", nargs="+", default=["cfr+", "dcfr", "pcfr+", "mmd"], choices=[*VARIANTS, *MIRRORS])
-    parser.add_argument("--seconds", type=float, default=60.0, help="CPU time of each solver on each game.")
-    parser.add_argument("--json", type=Path, help="Also write the numbers to this file.")
+    """Measure every size and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=3, help="turns per case; the best one counts")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="the smallest size of each, one turn")
     options = parser.parse_args()
-    table = Table("game", "solver", "iterations", "CPU s", "NashConv of the average", "of the last iterate")
-    found: list[Found] = []
-    for name in options.games:
-        game = tree_game(*TREES[name]) if name in TREES else board_game(*BOARDS[name])
-        print(f"{name}: {game.size}, {game.seconds:.1f} CPU s to prepare", flush=True)
-        fitting = [solver for solver in options.solvers if name in TREES or solver in MIRRORS]
-        for solver in fitting:
-            one = solve(name, game, solver, options.seconds)
-            print(one, flush=True)
-            found.append(one)
-            table.add_row(
-                name, solver, f"{one.iterations:,}", f"{one.seconds:.0f}", f"{one.average:.2e}", f"{one.last:.2e}"
-            )
+    turns, sizes = (1, 1) if options.quick else (options.turns, 3)
+    lp_peers: dict[str, Solver] = {
+        "program per player": program_per_player,
+        "open_spiel": openspiel_lp,
+        "pygambit": gambit_lp,
+    }
+    enumeration_peers: dict[str, Solver] = {"loop over supports": support_after_support, "pygambit": gambit_enumeration}
+    rows = [measure("zero-sum value", zero_sum, lp_peers, n, turns) for n in LP_SIZES[:sizes]]
+    rows += [measure("all equilibria", all_equilibria, enumeration_peers, n, turns) for n in ENUMERATION_SIZES[:sizes]]
+    table = Table("what", "size", "CPU ms per game", "ratio to peers")
+    for row in rows:
+        ratios = row["ratio"]
+        assert isinstance(ratios, dict)
+        shown = ", ".join(f"{k} {v:.1f}x" if isinstance(v, float) else f"{k} {v}" for k, v in ratios.items())
+        table.add_row(
+            str(row["what"]), f"{row['size']}x{row['size']}", f"{1e3 * float(str(row['cpu_seconds'])):.2f}", shown
+        )
     Console().print(table)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory {peak:.1f} GB")
-    if options.json is not None:
-        options.json.write_text(json.dumps([one._asdict() for one in found], indent=2))
+    if options.json:
+        options.json.write_text(json.dumps({"machine": platform.machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

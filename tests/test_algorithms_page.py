@@ -64,7 +64,8 @@ def test_every_algorithm_has_a_section_whose_keys_exist_with_their_defaults(name
 def test_keys_outside_of_the_algorithms_sections_exist_with_their_defaults() -> None:
     assert check_keys("The magnet", "ppo") == 3
     for name in NAMES:
-        assert check_keys("Notation", name) >= 3
+        if ALGOS[name].family.name != "deep_cfr":  # whose section tells its own discount
+            assert check_keys("Notation", name) >= 3
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,6 +16,7 @@ from marl.envs.external.server_config import ServerConfig
 from marl.errors import CheckpointError
 from marl.old_names import with_current_names
 from marl.policies.config import ExplorationConfig, ModelConfig
+from marl.populations.config import PopulationConfig
 from marl.rollout.config import EvaluationConfig
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed, to_plain
@@ -61,6 +62,7 @@ def with_new_keys(saved: Mapping[str, Any]) -> dict[str, Any]:
         "model": ModelConfig,
         "evaluation": EvaluationConfig,
         "exploration_config": ExplorationConfig,
+        "population": PopulationConfig,
     }
     for name, section in sections.items():
         if isinstance(full.get(name), Mapping):
