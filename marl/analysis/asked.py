@@ -33,8 +33,8 @@ def asked_exploitability(path: Path) -> AskedExploitability:
     ignored = config.language_model.model_fields_set & {"env", "env_config"}
     if ignored:
         raise ConfigError(
-            f"{path}: language_model has {' and '.join(sorted(ignored))}, but the game stands beside it: set env and env_config "
-            "of the file itself."
+            f"{path}: language_model has {' and '.join(sorted(ignored))}, but the game stands beside it: set env and "
+            "env_config of the file itself."
         )
     return exploit_language_model(config.env, config.env_config, config.language_model)
 

@@ -20,6 +20,7 @@ from marl.policies.build import build_policy
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.policy import Inputs, Policy
 from marl.policies.scripted import RandomPolicy
+from marl.training.examination.figures import Effort
 from marl.policies.tabular import TabularPolicy
 
 GAMES: list[tuple[str, dict[str, Any]]] = [
@@ -128,6 +129,21 @@ def test_a_cost_above_the_limit_is_refused_and_told() -> None:
     ):
         game.measure(policies, limit=1e-9)
     assert game.measure(policies, limit=60.0).nash_conv == pytest.approx(4.747222222, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_game_with_more_information_sets_than_any_number_holds_is_refused_in_few_words() -> None:
+    payoffs = np.arange(25.0).reshape(5, 5)
+    config = {"payoffs": [payoffs.tolist(), (-payoffs).tolist()], "repetitions": 230, "observe": "last"}
+    game = merge_game("matrix_game", config)  # 25 ** 230 of them
+    even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in game.positions.views]
+    with pytest.raises(
+        ConfigError, match=r"positions, more than 1e\+18 information sets, about .* s and [\d,]* MB"
+    ) as told:
+        game.measure(even, limit=60.0)
+    assert len(str(told.value)) < 300
+    effort = Effort(positions=5, information_sets=game.cost(even).information_sets, seconds=game.cost(even).seconds)
+    assert len(str(effort)) < 100
 
 
 def test_networks_are_read_as_on_trees() -> None:
