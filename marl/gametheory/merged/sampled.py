@@ -2,7 +2,7 @@
 
     error^2 = mean over redraws of (redrawn - found)^2 + (unseen * span)^2
 
-The starts get the shares that as many seeds, drawn from those at hand, would have given them, and the gains are computed again.
+The starts get the shares that as many seeds, drawn from those at hand, would have given them; the gains are computed again.
 """
 
 from __future__ import annotations
