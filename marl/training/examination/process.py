@@ -130,6 +130,8 @@ def _started(words: Any) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=words,
         env={**os.environ, "PYTHONPATH": path},
+        # A group of its own: if the run is killed while this process is held up, the system wakes and ends it.
+        process_group=0 if hasattr(os, "setpgid") else None,
     )
 
 
