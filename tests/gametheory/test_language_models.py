@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, JournalError, PolicyError
+from marl.gametheory.language import interval
 from marl.gametheory.language.answers import action_in, chances_in, request_for
 from marl.gametheory.language.interval import exploit_language_model, measured
 from marl.gametheory.language.player import LanguageModelPolicy, Opinion
@@ -293,6 +294,15 @@ def test_options_of_checkpoints_are_refused_where_a_language_model_is_measured(t
     done = run_marl("exploit", str(file), "--method", "trained", "--max-nodes", "5")
     assert done.code == 2
     assert "--method, --max-nodes is about checkpoints" in done.err
+
+
+def test_an_env_without_texts_is_refused_before_its_tree_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("a tree of replayed episodes takes minutes")
+
+    monkeypatch.setattr(interval, "build_tree", never)
+    with pytest.raises(ConfigError, match="is no native env"):
+        exploit_language_model("CartPole-v1", {}, LanguageModelConfig())
 
 
 def test_the_game_is_said_once(tmp_path: Path) -> None:

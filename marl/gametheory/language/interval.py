@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.task import Array
+from marl.envs.registry import make_batched_env
 from marl.gametheory.language.player import LanguageModelPolicy, Opinion
+from marl.gametheory.language.views import check_is_native
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.response import gains
 from marl.gametheory.tree.tree import Behaviour, Tree
@@ -62,6 +64,9 @@ def exploit_language_model(
 ) -> AskedExploitability:
     """Ask about every information set, and measure what was found."""
     shown = config.model_copy(update={"env": env, "env_config": dict(env_config or {})})
+    made = make_batched_env(env, 1, dict(env_config or {}), with_state=False)
+    check_is_native(made, env)  # trees of other envs may take minutes
+    made.close()
     tree = build_tree(env, env_config)
     policies = {kind.first_seat: LanguageModelPolicy(kind, shown) for kind in tree.kinds}
     return measured(tree, opinions_of(tree, policies), seed=seed, draws=draws)
