@@ -72,8 +72,8 @@ def rnad(plies: int) -> Keys:
     """Twenty regularisation policies in a run."""
     batches = max(1, plies // 4096)
     return {
-        "name": "rnad", "gamma": 1.0, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024, "num_sgd_iter": 1,
-        "regularisation_coeff": 0.2, "regularisation_every": max(1, batches // 20), "neurd_threshold": 4.0,
+        "name": "rnad", "gamma": 1.0, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024,
+        "num_sgd_iter": 1, "regularisation_coeff": 0.2, "regularisation_every": max(1, batches // 20), "neurd_threshold": 4.0,
         "lr_schedule": falling(plies, 1e-3, 1e-4),
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from marl.cli.bench import bench
 from marl.cli.clients import client, drive
 from marl.cli.config import debug, doctor, init, schema, show, tune_throughput
 from marl.cli.estimate import estimate
-from marl.cli.games import crossplay, exploit, report
+from marl.cli.games import crossplay, exploit, report, solve
 from marl.cli.guard import DEBUG, guarded
 from marl.cli.help import BEGIN, GAMES, PLAY, RESULTS, SPEED, TRAIN, GroupedCommands
 from marl.cli.joyrl import played_instead
@@ -131,7 +131,7 @@ def train(
 BY_PANEL = {
     TRAIN: (tune,),
     PLAY: (rollout, replay, estimate, why, export, push, pull, serve, drive, client),
-    GAMES: (crossplay, exploit, report),
+    GAMES: (crossplay, exploit, report, solve),
     RESULTS: (watch, runs, compare, plot, explain),
     BEGIN: (init, show, schema),
     SPEED: (doctor, debug, tune_throughput),

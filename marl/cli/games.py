@@ -1,4 +1,4 @@
-"""The commands of the game theory: ``marl crossplay``, ``marl exploit``, ``marl report``."""
+"""The commands of the game theory: ``marl crossplay``, ``marl exploit``, ``marl report``, ``marl solve``."""
 
 from __future__ import annotations
 
@@ -269,6 +269,29 @@ def report(
         print(json.dumps(found.as_json()))
     else:
         print(f"{found.text}\nreport: {directory / 'report.html'}")
+
+
+def solve(
+    env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
+    env_config: EnvConfig = None,
+    chance_samples: ChanceSamples = None,
+    max_positions: Annotated[int, typer.Option(min=1, help="Different positions at most.")] = 5_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Solve a game of perfect information exactly: its value for everybody, and how often several moves are best.
+
+    Exit codes: 0 when it is solved, 2 for bad input.
+    """
+    from marl.gametheory.merged.perfect import perfect_play
+
+    config = given(env_config, "--env-config")
+    play = perfect_play(env, config, chance_samples=chance_samples, max_positions=max_positions)
+    if as_json:
+        print(json.dumps(play.as_json()))
+        return
+    for player, value in play.as_json()["values"].items():
+        print(f"{player}: {value:g}")
+    print(play.text)
 
 
 def given(text: str | None, option: str) -> dict[str, Any] | None:

@@ -42,11 +42,6 @@ RULES: dict[str, str] = {
         "highest, nobody does. Cards that were bid are gone, and the last ones are played by themselves. Your aim is to "
         "have the most points in the end."
     ),
-    "tiny_hanabi": (
-        "Tiny Hanabi. You play together. Everybody gets a card that nobody else sees; then the players act in turn, and all "
-        "see the actions. The team is paid by all cards and all actions. Your aim is that the team is paid as much as "
-        "possible; your action can tell the others something about your card."
-    ),
     "matrix_game": (
         "All players choose an action at the same time, without seeing the others' choices. The payoffs of every "
         "combination are listed. Your aim is to get as much as possible for yourself."

@@ -19,7 +19,8 @@ COMMON_LAYERS = {"policy_mapping_fn": "per_agent", "shared": {"encoder": "common
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS if ALGOS[algo].family.name != "tabular"},  # which has no gradient
     # No more than 64 env steps, and weights that only updates change.
-    **{algo: (algo, {"horizon": 2, "restart_regrets": False}) for algo in ("deep_cfr", "escher")},
+    "deep_cfr": ("deep_cfr", {"horizon": 2, "restart_regrets": False}),
+    "escher": ("escher", {"horizon": 2, "restart_regrets": False, "traversals": 6}),
     **{f"{algo} with shared layers": (algo, COMMON_LAYERS) for algo in ("ppo", "marwil", "dqn", "vdn")},
     "ddpg with coordinates": ("ddpg", {"env_config": {"actions": "box"}}),
     "sac with coordinates": ("sac", {"env_config": {"actions": "box"}}),

@@ -83,6 +83,10 @@ def serving(speak: Speak) -> Iterator[Stub]:
             self.end_headers()
             self.wfile.write(body)
 
+        def do_GET(self) -> None:  # who follows a redirect asks like this
+            stub.requests.append({"path": self.path})
+            self.send_error(404)
+
         def log_message(self, *args: Any) -> None:
             """Quietly."""
 

@@ -27,6 +27,7 @@ from marl.policies.language_config import LanguageModelConfig
 from marl.policies.policy import Inputs
 from marl.scenario.load import compose
 from marl.scenario.policy_entries import parse_entry
+from marl.training.trainer import Trainer
 from tests.command import marl as run_marl
 from tests.gametheory.stub_model import Stub, chances_of, drawing, said, serving, telling
 
@@ -198,8 +199,8 @@ def test_only_servers_on_this_machine_are_asked(url: str) -> None:
 
 def test_a_server_that_sends_us_elsewhere_is_not_followed() -> None:
     with serving(drawing(1)) as elsewhere, serving(drawing(1)) as stub:
-        stub.status, stub.headers = 307, {"Location": f"{elsewhere.url}/chat/completions"}
-        with pytest.raises(PolicyError, match="answered 307"):
+        stub.status, stub.headers = 302, {"Location": f"{elsewhere.url}/chat/completions"}
+        with pytest.raises(PolicyError, match="answered 302"):
             player(asking(stub)).probabilities(seen(), NOTHING)
         assert elsewhere.requests == []
 
@@ -232,6 +233,25 @@ def test_a_scenario_names_a_language_model_and_it_reads_the_scenarios_env() -> N
         assert asked <= 4 * 3
         policy.act(inputs, np.zeros((4, 0), np.float32), np.random.default_rng(1), explore=True)
         assert len(stub.requests) == asked  # once per view
+
+
+def test_a_learner_trains_against_a_language_model_and_both_are_measured(tmp_path: Path) -> None:
+    with serving(drawing(1)) as stub:
+        model = {"base_url": stub.url, "samples": 3, "journal": str(tmp_path / "kuhn.jsonl")}
+        policies = {"learner": {}, "model": {"scripted": {"name": "language_model", "language_model": model}}}
+        mapping = {"player_0": "learner", "player_1": "model"}
+        keys = {"env": KUHN, "algo": "ppo", "num_workers": 0, "train_batch_size": 60, "policies": policies}
+        trainer = Trainer(config={**keys, "policy_mapping_fn": mapping})
+        result = trainer.train()
+        trainer.save(tmp_path / "saved")
+        trainer.stop()
+        assert result["policy_reward_mean"]["model"] == -result["policy_reward_mean"]["learner"]
+        asked = len(stub.requests)
+        assert asked == 6 * 3  # the six information sets of its seat
+    # The journal answers now, for the server is gone.
+    done = run_marl("exploit", str(tmp_path / "saved"))
+    assert done.code == 0, done.err
+    assert "(exact)" in done.out
 
 
 def test_a_view_of_another_game_is_told() -> None:

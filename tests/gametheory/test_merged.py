@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from marl.data.task import Array, Floats
+from marl.envs.base import ALL, MultiAgentEnv, StepResult
 from marl.errors import ConfigError, PolicyError, SpaceMismatchError, UnknownNameError
 from marl.gametheory.merged.game import MergedGame, merge_game
 from marl.gametheory.merged.kernel import Table
@@ -220,3 +222,68 @@ def test_a_player_may_be_named() -> None:
     assert game.best_response(tables, "player_1")[0] == game.best_response(tables, 1)[0]
     with pytest.raises(UnknownNameError, match=r"no player 'player_2'.* Players: player_0, player_1"):
         game.best_response(tables, "player_2")
+
+
+class Meeting(MultiAgentEnv):
+    """By chance ``one`` begins, and may leave for 0.3; or ``two`` begins, which pays ``one`` what it says. Both courses meet
+    in the same position, where both choose at once: it is the first or the second decision of ``one``."""
+
+    possible_agents = ("one", "two")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        del config
+        self.place = 0
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Discrete(3)
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def chance_outcomes(self) -> Any:
+        return {0: 0.25, 1: 0.75}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        drawn = int(np.random.default_rng(seed).random() < 0.75)
+        self.place = (options or {}).get("chance", drawn)
+        return {self.possible_agents[self.place]: self.place}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        before, self.place = self.place, 2
+        if before == 2:
+            won = 1.0 if actions["one"] == actions["two"] else -0.5
+            return StepResult({"one": 2, "two": 2}, {"one": won, "two": 1 - won}, {ALL: True}, {ALL: False}, {})
+        paid = {"one": 0.3 if before == 0 else float(actions["two"])}
+        if before == 0 and actions["one"] == 1:
+            return StepResult({"one": 2}, paid, {ALL: True}, {ALL: False}, {})
+        rewards = paid if before == 1 else {}
+        return StepResult({"one": 2, "two": 2}, rewards, {ALL: False}, {ALL: False}, {})
+
+
+def test_courses_that_meet_after_different_numbers_of_own_decisions() -> None:
+    game, tree = merge_game(Meeting), build_tree(Meeting)
+    # Two starts and one place where they meet, which has four joint actions whoever came there.
+    assert (game.positions.num_open, len(game.positions.source)) == (3, 2 + 2 + 4)
+    for seed in range(3):
+        policies = as_policies(game, random_tables(game, seed, none=0.0))
+        values, best = by_tree(tree, policies)
+        measured = game.measure(policies)
+        assert measured.values == pytest.approx(values, abs=1e-12)
+        assert measured.best == pytest.approx(best, abs=1e-12)  # what is paid before the first decision is in it
+        for player, who in enumerate(tree.players):
+            value, response = game.best_response(policies, player)
+            paid = expected_values(tree, strategy_of(tree, {**policies, who: response}))
+            assert paid[player] == pytest.approx(value, abs=1e-12)
+
+
+def test_a_response_holds_what_it_reaches_and_nothing_else() -> None:
+    game, tree = merge_game("leduc_poker"), build_tree("leduc_poker")
+    policies = as_policies(game, random_tables(game, 2, none=0.0))  # the others may lead anywhere
+    for player in range(2):
+        _, part = best_response(tree, strategy_of(tree, policies), player)
+        own, first = tree.infosets(player), tree.choices(player).start
+        reached = np.zeros(own.stop, bool)
+        for number in range(own.start, own.stop):
+            before = tree.sets.parent_choice[number]
+            reached[number] = before < 0 or (reached[tree.sets.owner[before]] and part[before - first] > 0)
+        assert len(game.best_response(policies, player)[1].table) == int(reached.sum())

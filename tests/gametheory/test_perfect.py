@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import reduce
 from operator import xor
@@ -22,6 +23,7 @@ from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.policies.policy import Inputs
 from marl.policies.scripted import RandomPolicy
+from tests.command import marl
 
 PILES = [[1], [2, 2], [1, 2], [1, 2, 3], [2, 3, 3], [1, 1, 1]]
 
@@ -225,6 +227,17 @@ def test_perfect_play_is_an_equilibrium_on_the_tree_as_well() -> None:
     strategy = strategy_of(tree, play.policies())
     assert expected_values(tree, strategy).tolist() == play.values.tolist()
     assert nash_conv(tree, strategy) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_command_prints_values_and_refuses_in_one_sentence() -> None:
+    done = marl("solve", "nim", "--env-config", '{"piles": [1, 2, 3]}')
+    assert (done.code, done.out.splitlines()[:2]) == (0, ["player_0: -1", "player_1: 1"])
+    assert "positions, solved backwards" in done.out
+    done = marl("solve", "nim", "--env-config", '{"piles": [1, 2]}', "--json")
+    assert (done.code, json.loads(done.out)["values"]) == (0, {"player_0": 1.0, "player_1": -1.0})
+    done = marl("solve", "kuhn_poker")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "no game of perfect information" in done.err
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------

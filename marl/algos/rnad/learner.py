@@ -231,16 +231,18 @@ class RnadLearner(Learner):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            **self._common_state(),
-            "critics": {name: to_numpy(critic.state_dict()) for name, critic in self.critics.items()},
-            "slow_critics": {name: to_numpy(critic.state_dict()) for name, critic in self.slow_critics.items()},
-            "regularised": {name: regular.state_dict() for name, regular in self.regularised.items()},
-            "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
-            "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
-            "gathered": {name: [rows.columns for rows in batches] for name, batches in self.gathered.items()},
-            "steps_gathered": dict(self.steps_gathered),
-        }
+        state = self._common_state()
+        kinds = ("critics", "slow_critics", "regularised", "optimisers", "gathered")
+        state |= {kind: {} for kind in kinds}
+        for name in self.actors:
+            state["critics"][name] = to_numpy(self.critics[name].state_dict())
+            state["slow_critics"][name] = to_numpy(self.slow_critics[name].state_dict())
+            state["regularised"][name] = self.regularised[name].state_dict()
+            state["optimisers"][name] = self.optimisers[name].state_dict()
+            state["gathered"][name] = [rows.columns for rows in self.gathered[name]]
+        state["shared"] = {layers: optimiser.state_dict() for layers, optimiser in self.shared.items()}
+        state["steps_gathered"] = dict(self.steps_gathered)
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
@@ -264,6 +266,6 @@ def _check(name: PolicyID, actor: StochasticPolicy) -> None:
         )
     if actor.carry_size:
         raise ConfigError(
-            f"policy {name!r} has a memory, but rnad learns from single moments. Drop {remembers_by(actor.model.config)}, or use "
-            "ppo or mmd."
+            f"policy {name!r} has a memory, but rnad learns from single moments. Drop "
+            f"{remembers_by(actor.model.config)}, or use ppo or mmd."
         )

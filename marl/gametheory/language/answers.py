@@ -34,6 +34,7 @@ def request_for(config: LanguageModelConfig, text: TextView, sample: int, wrong:
     system = "\n\n".join(filter(None, (config.prompt, text.rules)))
     question = f"{text.seen}\n\nYou may do one of these:\n{options}\n\nAnswer with the letter of your choice alone."
     messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+    # A model that is shown its mistake answers differently, and the question is another one for the journal.
     for answer in wrong:
         messages.append({"role": "assistant", "content": answer})
         messages.append(
@@ -53,6 +54,7 @@ def request_for(config: LanguageModelConfig, text: TextView, sample: int, wrong:
 def action_in(content: str, text: TextView) -> int | None:
     """The legal action that an answer names; None where it names none."""
     said = content.strip(AROUND).casefold()
+    # Letters first: an action may be called "a" as well.
     for label, action in labels_of(text).items():
         if said == label.casefold():
             return action
@@ -74,6 +76,7 @@ def chances_in(logprobs: Mapping[str, Any] | None, text: TextView) -> NDArray[np
     except (LookupError, TypeError, ValueError, OverflowError):
         return None
     weights = np.array([by_letter.get(label.casefold(), 0.0) for label in labels_of(text)])
+    # What the model would have said besides the letters is left out: the rest is made to sum to 1.
     total = float(weights.sum())
     if not 0.0 < total < math.inf:
         return None

@@ -42,6 +42,7 @@ class Journal:
                     '{"key": ..., "request": ..., "answer": ...} in every line. Give another file, or remove the line.'
                 )
             self.answers[entry["key"]] = entry["answer"]
+        # What was torn is taken away, or the next line would be glued to it.
         if last:
             whole = b"".join(line + b"\n" for line in lines)
             path.write_bytes(whole)
@@ -86,4 +87,5 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     fits = isinstance(found, dict) and isinstance(found.get("key"), str) and isinstance(found.get("answer"), dict)
+    # The request is for people to read; only its digest and the answer are needed.
     return found if fits else None

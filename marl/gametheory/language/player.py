@@ -131,7 +131,7 @@ class LanguageModelPolicy(Policy):
             action = action_in(content, text)
             if action is not None:
                 return action
-            wrong.append(content[:500])
+            wrong.append(content[:500])  # a model that rambles would not fit into its own context
         return None
 
     def _fallback(self, text: TextView) -> NDArray[np.float64]:
@@ -150,6 +150,7 @@ class LanguageModelPolicy(Policy):
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """From the journal, or else from the server."""
+        # A question that was answered before is never asked again, so that a repeated run is the same run.
         known = self.journal.find(request)
         if known is not None:
             return known

@@ -44,6 +44,7 @@ class TextGrowth(PositionGrowth):
 
     def _read(self, states: States, sight: Sight) -> None:
         assert self.make is not None
+        # The walk hands on rows of states, not envs: one env shows them all.
         env = self.make(len(sight.over))
         env.set_state(states)
         for kind, obs, legal in zip(self.kinds, sight.obs, sight.legal, strict=True):

@@ -50,6 +50,28 @@ class PerfectPlay:
         """Whether every choice among best actions leads to these values."""
         return self.ties_that_matter == 0
 
+    @property
+    def text(self) -> str:
+        """How it was found, in words."""
+        chance = self.positions.chance_json()
+        sampled = f" Chance: {chance['seeds']} reset seeds stand for it." if self.positions.sample else ""
+        other = "" if self.is_unique else f", {self.ties_that_matter} of which change what somebody gets"
+        return (
+            f"{len(self.positions):,} positions, solved backwards; several moves are best in {self.ties:,} of them{other}."
+            f"{sampled}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``marl solve --json`` prints."""
+        return {
+            "game": self.positions.name,
+            "values": dict(zip(self.positions.players, self.values.tolist(), strict=True)),
+            "positions": len(self.positions),
+            "ties": self.ties,
+            "ties_that_matter": self.ties_that_matter,
+            "chance": self.positions.chance_json(),
+        }
+
     def policies(self) -> dict[str, TabularPolicy]:
         """Perfect play as a policy per player, which can be played, watched and put into populations."""
         found = {}

@@ -26,6 +26,7 @@ from marl.envs.games.cards.hands import CardTable, Seat
 
 NOT_YET = -1
 MOST_ENTRIES = 1_000_000
+LISTED = 300  # entries of the table that are told in words
 # [card of player_0][card of player_1], then a row per action of player_0 and a column per action of player_1.
 BAYESIAN_ACTION_DECODER = [
     [[[10, 0, 0], [4, 8, 4], [10, 0, 0]], [[0, 0, 10], [4, 8, 4], [0, 0, 10]]],
@@ -126,6 +127,18 @@ class TinyHanabiGames(DealtEnv):
         obs = np.concatenate([who, hands, shown], axis=2)
         state = np.concatenate([hands.reshape(env_ids, -1), played], axis=1)
         return (obs,), (np.ones((env_ids, players, 0), bool),), present, state
+
+    @property
+    def rules_text(self) -> str:
+        """The rules in words, with the whole table, for players who read."""
+        lines = [
+            "Tiny Hanabi. Everybody is dealt a card that only it sees. The players act in turn, and all see the actions. The "
+            "whole team gets what this table says, by the cards of all players in turn and then their actions:"
+        ]
+        for entry in list(np.ndindex(self.payoffs.shape))[:LISTED]:
+            cards, actions = entry[: self.players], entry[self.players :]
+            lines.append(f"cards {cards}, actions {actions}: {self.payoffs[entry]:g}")
+        return "\n".join(lines)
 
     def render(self, env_id: int) -> str:
         text: str = self.scene(env_id)["text"]
