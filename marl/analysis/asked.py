@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from marl.config import Config, explain
+from marl.errors import ConfigError
 from marl.gametheory.language.interval import AskedExploitability, exploit_language_model
 from marl.policies.language_config import LanguageModelConfig
 from marl.scenario.load import read_yaml
@@ -29,6 +30,12 @@ def asked_exploitability(path: Path) -> AskedExploitability:
     except ValidationError as error:
         known = {*AskedConfig.model_fields, *LanguageModelConfig.model_fields}
         raise explain(error, str(path), sorted(known)) from None
+    ignored = config.language_model.model_fields_set & {"env", "env_config"}
+    if ignored:
+        raise ConfigError(
+            f"{path}: language_model has {' and '.join(sorted(ignored))}, but the game stands beside it: set env and "
+            "env_config of the file itself."
+        )
     return exploit_language_model(config.env, config.env_config, config.language_model)
 
 

@@ -145,7 +145,12 @@ def exploit(
 ) -> None:
     """Measure how far a trained run is from equilibrium: NashConv, exact or as a lower bound."""
     if checkpoint.suffix in (".yaml", ".yml"):
-        _exploit_language_model(checkpoint, as_json)
+        of_checkpoints = options_given(
+            method=None if method == "auto" else method, algo=algo, timesteps=timesteps, episodes=episodes,
+            max_nodes=max_nodes, max_positions=max_positions, max_seconds=max_seconds, chance_samples=chance_samples,
+            workers=workers or None, set=sets, allow=allow,
+        )  # fmt: skip
+        _exploit_language_model(checkpoint, as_json, of_checkpoints)
         return
     from pydantic import ValidationError
 
@@ -180,8 +185,16 @@ def exploit(
         print("\n".join(told(found)))
 
 
-def _exploit_language_model(path: Path, as_json: bool) -> None:
+def _exploit_language_model(path: Path, as_json: bool, unused: dict[str, Any]) -> None:
     from marl.analysis.asked import asked_exploitability, told_asked
+    from marl.errors import ConfigError
+
+    if unused:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+        raise ConfigError(
+            f"marl exploit {path}: {names} is about checkpoints. A language model is measured by the game's tree, "
+            "as its file says: only --json goes with it."
+        )
 
     found = asked_exploitability(path)
     print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(told_asked(found)))

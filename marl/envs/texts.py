@@ -36,7 +36,10 @@ def text_of(env: BatchedEnv, env_id: int, viewer: AgentID, legal: Sequence[int])
     names = env.action_names(viewer)
     actions: dict[str, int] = {}
     for action in map(int, legal):
-        actions[names[action] if names else str(action)] = action
+        name = names[action] if names else str(action)
+        if name in actions:  # of an own table, whose names need not be different
+            name = f"{name} ({action})"
+        actions[name] = action
     return TextView(rules_of(env), seen, actions)
 
 

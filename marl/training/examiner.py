@@ -44,10 +44,12 @@ class Examiner:
     @property
     def note(self) -> str:
         """What a user should know before the run: which method, why and at what cost; empty where a tree tells all."""
-        method, why = self.choice.first, self.choice.why
+        methods, why = self.choice.methods, self.choice.why
         if not why:
             return ""
-        return f"exploitability: {method.told}, because {why} A measurement takes {method.effort}."
+        told = " and ".join(method.told for method in methods)
+        cost = ", and ".join(str(method.effort) for method in methods)
+        return f"exploitability: {told}, because {why} A measurement takes {cost}."
 
     def measure(
         self,

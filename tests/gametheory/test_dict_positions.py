@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -193,3 +194,19 @@ def test_what_is_not_python_is_not_taken_for_equal() -> None:
     for opaque in (iter([1]), (i for i in [1]), object(), itertools.count(), np.random.PCG64(1)):
         with pytest.raises(NotComparableError, match=r"\['deep'\]\.\[0\] is a "):
             digest_of({"deep": [opaque]})
+
+
+def test_a_method_that_a_state_keeps_is_told_apart_by_what_it_belongs_to() -> None:
+    """``self.draw = random.Random(seed).random`` draws other numbers after it was asked."""
+    fresh, asked, filled = random.Random(7).random, random.Random(7).random, list[int]()
+    assert digest_of([fresh]) == digest_of([asked])
+    asked()
+    assert digest_of([fresh]) != digest_of([asked])
+    before = digest_of([filled.append])
+    filled.append(1)
+    assert digest_of([filled.append]) != before
+
+
+def test_the_order_of_an_ordered_dict_is_part_of_it() -> None:
+    assert digest_of(OrderedDict(a=1, b=2)) != digest_of(OrderedDict(b=2, a=1))
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError, JournalError, PolicyError
+from marl.gametheory.language import interval
 from marl.gametheory.language.answers import action_in, chances_in, request_for
 from marl.gametheory.language.interval import exploit_language_model, measured
 from marl.gametheory.language.player import LanguageModelPolicy, Opinion
@@ -263,3 +264,92 @@ def test_keys_of_a_language_model_need_one() -> None:
     keys = {"name": "random", "language_model": {"model": "x"}}
     with pytest.raises(ConfigError, match="language_model"):
         parse_entry(compose({"env": KUHN, "policies": {"a": {"scripted": keys}}}), "a")
+
+
+# -- what must not happen ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", ["all my notes, one line", '{"my": "notes"}', '{"answer"'])
+def test_a_last_line_without_an_end_is_dropped_only_if_it_was_written_here(tmp_path: Path, content: str) -> None:
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text(content)
+    if content == '{"answer"':
+        player(LanguageModelConfig(journal=str(notes)))
+        assert notes.read_text() == ""
+        return
+    with pytest.raises(JournalError, match="line 1, is no entry"):
+        player(LanguageModelConfig(journal=str(notes)))
+    assert notes.read_text() == content
+
+
+def test_an_entry_whose_line_has_lost_its_end_is_kept(tmp_path: Path) -> None:
+    journal = tmp_path / "kuhn.jsonl"
+    with serving(drawing(1)) as stub:
+        config = asking(stub, samples=2, journal=str(journal))
+        player(config).probabilities(seen(), NOTHING)
+        whole = journal.read_bytes()
+        journal.write_bytes(whole.rstrip())
+        stub.requests.clear()
+        player(config).probabilities(seen(), NOTHING)
+        assert not stub.requests
+    assert journal.read_bytes() == whole
+
+
+def test_a_journal_that_cannot_be_one_is_told(tmp_path: Path) -> None:
+    nested, folder = tmp_path / "nested.jsonl", tmp_path / "folder.jsonl"
+    nested.write_text("[" * 200_000 + "\n")
+    with pytest.raises(JournalError, match="is no entry"):
+        player(LanguageModelConfig(journal=str(nested)))
+    folder.mkdir()
+    with pytest.raises(JournalError, match="cannot be read as a journal"):
+        player(LanguageModelConfig(journal=str(folder)))
+    (tmp_path / "file").write_text("")
+    with serving(drawing(1)) as stub, pytest.raises(JournalError, match="cannot be kept in"):
+        player(asking(stub, journal=str(tmp_path / "file" / "a.jsonl"))).probabilities(seen(), NOTHING)
+
+
+def test_options_of_checkpoints_are_refused_where_a_language_model_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "player.yaml"
+    file.write_text(json.dumps({"env": KUHN}))
+    done = run_marl("exploit", str(file), "--method", "trained", "--max-nodes", "5")
+    assert done.code == 2
+    assert "--method, --max-nodes is about checkpoints" in done.err
+
+
+def test_an_env_without_texts_is_refused_before_its_tree_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("a tree of replayed episodes takes minutes")
+
+    monkeypatch.setattr(interval, "build_tree", never)
+    with pytest.raises(ConfigError, match="is no native env"):
+        exploit_language_model("CartPole-v1", {}, LanguageModelConfig())
+
+
+def test_the_game_is_said_once(tmp_path: Path) -> None:
+    file = tmp_path / "player.yaml"
+    file.write_text(json.dumps({"env": KUHN, "language_model": {"env": "leduc_poker"}}))
+    done = run_marl("exploit", str(file))
+    assert done.code == 2
+    assert "language_model has env, but the game stands beside it" in done.err
+
+
+def test_information_sets_that_look_the_same_are_one_question() -> None:
+    """Drawn apart, the errors of many sets would cancel out, though the model was asked only once about all of them."""
+    tree = build_tree("matrix_game", {"game": "matching_pennies", "repetitions": 3})
+    shared = [Opinion(np.array([14.0, 6.0]), False, 0), Opinion(np.array([10.0, 10.0]), False, 0)]
+    apart, same = [], []
+    for one in tree.sets.player.tolist():
+        same.append(shared[one])
+        apart.append(Opinion(shared[one].counts, False, 0))
+    found = measured(tree, same, draws=200)
+    assert (found.answers, measured(tree, apart, draws=2).answers) == (40, 20 * len(apart))
+    # Three rounds of one game by two mixtures: three times what one round of it says.
+    once = build_tree("matrix_game", {"game": "matching_pennies"})
+    single = measured(once, shared, draws=200)
+    assert (found.low, found.high) == pytest.approx((3 * single.low, 3 * single.high), rel=1e-9)
+
+
+def test_actions_of_one_name_stay_different_ones() -> None:
+    config = {"payoffs": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]], "actions": [["go", "go"], ["a", "b"]]}
+    for text in texts_of_views("matrix_game", config)[0].values():
+        assert sorted(text.actions.values()) == [0, 1]

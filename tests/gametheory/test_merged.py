@@ -17,12 +17,15 @@ from marl.gametheory.merged.kernel import Table
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.response import best_response, expected_values
+from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.tree import Tree
 from marl.policies.build import build_policy
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.policy import Inputs, Policy
 from marl.policies.scripted import RandomPolicy
 from marl.policies.tabular import TabularPolicy
+from marl.training.examination.figures import Effort
+from tests.gametheory.random_games import mixture
 
 GAMES: list[tuple[str, dict[str, Any]]] = [
     ("kuhn_poker", {}),
@@ -130,6 +133,36 @@ def test_a_cost_above_the_limit_is_refused_and_told() -> None:
     ):
         game.measure(policies, limit=1e-9)
     assert game.measure(policies, limit=60.0).nash_conv == pytest.approx(4.747222222, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_game_with_more_information_sets_than_any_number_holds_is_refused_in_few_words() -> None:
+    payoffs = np.arange(25.0).reshape(5, 5)
+    config = {"payoffs": [payoffs.tolist(), (-payoffs).tolist()], "repetitions": 230, "observe": "last"}
+    game = merge_game("matrix_game", config)  # 25 ** 230 of them
+    even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in game.positions.views]
+    with pytest.raises(
+        ConfigError, match=r"positions, more than 1e\+18 information sets, about .* s and [\d,]* MB"
+    ) as told:
+        game.measure(even, limit=60.0)
+    assert len(str(told.value)) < 300
+    effort = Effort(positions=5, information_sets=game.cost(even).information_sets, seconds=game.cost(even).seconds)
+    assert len(str(effort)) < 100
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_figures_of_sampled_chance_have_the_errors_of_the_tree(mixed: bool) -> None:
+    tree, game = build_tree("kuhn_poker", chance_samples=40), merge_game("kuhn_poker", chance_samples=40)
+    assert game.positions.sample is not None
+    policies: dict[str, Policy] = {name: RandomPolicy(tree.kinds[0]) for name in tree.players}
+    if mixed:
+        policies["player_1"] = mixture(tree.kinds[0], 3, 0, np.array([0.3, 0.7]))
+    found, wanted = game.measure(policies), gains_with_errors(tree, strategy_of(tree, policies))
+    assert found.gains == pytest.approx(wanted.gains, abs=1e-12)
+    assert found.errors == pytest.approx(wanted.errors, abs=1e-12)
+    assert found.total_error == pytest.approx(wanted.total_error, abs=1e-12)
+    exact = merge_game("kuhn_poker").measure(policies)
+    assert (exact.total_error, exact.errors.tolist()) == (0.0, [0.0, 0.0])
 
 
 def test_networks_are_read_as_on_trees() -> None:

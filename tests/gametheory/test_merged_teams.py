@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
 from marl.gametheory.merged import teams
 from marl.gametheory.merged.game import MergedGame
-from marl.gametheory.merged.positions import Positions, positions_of
+from marl.gametheory.merged.positions import Positions, Views, positions_of
 from marl.gametheory.merged.projection import Player, project
 from marl.gametheory.merged.teams import with_team
 from marl.policies.build import build_policy
@@ -163,3 +164,28 @@ def test_greedy_play_is_projected_on_its_best_guesses() -> None:
     _, found = projected([network, network], 512, explore=False)
     seen = found.visits[0] > 0
     assert set(np.unique(found.tables[0][seen])) == {0.0, 1.0}
+
+
+def test_a_member_that_is_never_asked_changes_nothing() -> None:
+    positions = positions_of("kuhn_poker")
+    nothing = np.full((len(positions), 1), -1)
+    idle = replace(
+        positions,
+        players=(*positions.players, "idle"),
+        asked=np.column_stack([positions.asked, nothing >= 0]),
+        view=np.column_stack([positions.view, nothing]),
+        views=(*positions.views, Views(np.zeros((0, 3)), np.zeros((0, 2), bool))),
+        actions=np.column_stack([positions.actions, np.full(len(positions.source), -1)]),
+        rewards=np.column_stack([positions.rewards, np.zeros(len(positions.source))]),
+    )
+    even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in positions.views]
+    team = with_team(idle, [1, 2])
+    alone = MergedGame(positions).best_value(even, 1)
+    assert team.best_value([*even, np.zeros((0, 2))]) == pytest.approx(alone, abs=1e-12)
+
+
+def test_a_team_whose_joint_actions_overflow_is_refused() -> None:
+    positions = positions_of("kuhn_poker")
+    crowd = replace(positions, views=(positions.views[0],) * 64, players=tuple(map(str, range(64))))
+    with pytest.raises(ConfigError, match=r"18,446,744,073,709,551,616 joint actions"):  # 2 ** 64
+        with_team(crowd, range(64))

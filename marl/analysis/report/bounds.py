@@ -137,7 +137,8 @@ def merged_bounds(
             continue
         gains = dict(zip(positions.players, measured.gains.tolist(), strict=True))
         how = f"best reply in {len(positions):,} merged positions"
-        found.append(Bound(one.name, measured.nash_conv, 0.0, bound, how, gains, dict.fromkeys(gains, 0.0)))
+        errors = dict(zip(positions.players, measured.errors.tolist(), strict=True))
+        found.append(Bound(one.name, measured.nash_conv, measured.total_error, bound, how, gains, errors))
     return found, notes
 
 

@@ -36,7 +36,7 @@ def ask_server(base_url: str, request: Mapping[str, Any], timeout: float) -> dic
         raise PolicyError(f"the language model at {url} answered {error.code} {error.reason}. {_REMEDY}") from None
     except (OSError, HTTPException) as error:
         raise PolicyError(f"no language model answers at {url}: {error}. {_REMEDY}") from None
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise PolicyError(
             f"{url} answered something else than a chat completion ({type(error).__name__}: {error}). {_REMEDY}"
         ) from None

@@ -26,8 +26,14 @@ class Journal:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        lines = path.read_bytes().split(b"\n")
-        torn = lines.pop()  # a run that was killed while it wrote leaves a last line without an end
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise JournalError(f"{path} cannot be read as a journal of a language model: {error.strerror}.") from None
+        last = lines.pop()
+        # Whole where only its end is missing, which an editor may have taken away; refused below where it is something else.
+        if _entry(last) is not None or not _is_torn(last):
+            lines.append(last)
         for number, line in enumerate(lines, start=1):
             entry = _entry(line)
             if entry is None:
@@ -37,7 +43,7 @@ class Journal:
                 )
             self.answers[entry["key"]] = entry["answer"]
         # What was torn is taken away, or the next line would be glued to it.
-        if torn:
+        if last:
             whole = b"".join(line + b"\n" for line in lines)
             path.write_bytes(whole)
 
@@ -49,10 +55,15 @@ class Journal:
         self.answers[key] = answer
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"key": key, "request": request, "answer": answer}, sort_keys=True)
-        with self.path.open("a") as file:
-            file.write(f"{line}\n")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as file:
+                file.write(f"{line}\n")
+        except OSError as error:
+            raise JournalError(
+                f"answers cannot be kept in {self.path}: {error.strerror}. Give another journal."
+            ) from None
 
 
 def digest(request: Mapping[str, Any]) -> str:
@@ -60,11 +71,20 @@ def digest(request: Mapping[str, Any]) -> str:
     return sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
+BEGIN = b'{"answer": '
+"""How every line begins that was written here: keys are sorted."""
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether it is the beginning of an entry, as a run leaves it that was killed while it wrote; also nothing at all."""
+    return line.startswith(BEGIN) or BEGIN.startswith(line)
+
+
 def _entry(line: bytes) -> dict[str, Any] | None:
     """What a line holds; None where it is no entry."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     fits = isinstance(found, dict) and isinstance(found.get("key"), str) and isinstance(found.get("answer"), dict)
     # The request is for people to read; only its digest and the answer are needed.

@@ -66,6 +66,15 @@ def view_key(obs: Array) -> bytes:
     return np.ascontiguousarray(obs, np.float32).tobytes()
 
 
+def check_is_native(made: BatchedEnv, env: str) -> None:
+    if isinstance(made, NativeEnv):
+        return
+    raise ConfigError(
+        f"env {env!r} is no native env, so its positions cannot be told as text one by one. Language models play native "
+        "envs: kuhn_poker, leduc_poker, liars_dice, matrix_game, phantom_ttt, ..."
+    )
+
+
 def texts_of_views(env: str, env_config: Mapping[str, Any] | None = None) -> list[dict[bytes, TextView]]:
     """For every seat the text of each of its views, by ``view_key``."""
     config = dict(env_config or {})
@@ -74,11 +83,7 @@ def texts_of_views(env: str, env_config: Mapping[str, Any] | None = None) -> lis
         return make_batched_env(env, copies, config, with_state=False)
 
     one = make(1)
-    if not isinstance(one, NativeEnv):
-        raise ConfigError(
-            f"env {env!r} is no native env, so its positions cannot be told as text one by one. Language models play native "
-            "envs: kuhn_poker, leduc_poker, liars_dice, matrix_game, phantom_ttt, ..."
-        )
+    check_is_native(one, env)
     check_players(one.name, one.kinds, one.fixed_seats, None)
     texts: list[dict[bytes, TextView]] = [{} for _ in one.seat_names]
     growth = TextGrowth(one.name, tuple(one.seat_names), one.kinds, MAX_POSITIONS, make=make, texts=texts)

@@ -17,6 +17,7 @@ from marl.gametheory.merged.walk import BUDGET
 from marl.gametheory.tree.tree import Reals
 
 REAL = 8  # bytes of a number
+MOST = 1e18  # information sets of a group that are counted: long games have more than any number holds
 ENTRY = 7 * REAL  # of an entry of the kernel, with its places
 # CPU seconds on one core of a common machine, measured by benchmarks/exploitability.py: an order of magnitude, no promise.
 PER_POSITION, PER_ENTRY = 4e-7, 2e-7
@@ -37,9 +38,17 @@ class Cost:
     def text(self) -> str:
         """In words."""
         return (
-            f"{self.positions:,} positions, {self.information_sets:,} information sets, about {self.seconds:.2g} s and "
+            f"{in_words(self.positions)} positions, {in_words(self.information_sets)} information sets, about "
+            f"{self.seconds:.2g} s and "
             f"{self.memory_bytes / 1e6:,.0f} MB"
         )
+
+
+def in_words(count: int) -> str:
+    """All digits where somebody may read them, else how many there are."""
+    if count < 10**12:
+        return f"{count:,}"
+    return f"{count:.1e}" if count < MOST else f"more than {MOST:.0e}"
 
 
 def total(costs: Sequence[Cost]) -> Cost:
@@ -85,5 +94,5 @@ def _levels(blocks: Blocks) -> list[Reals]:
     found = []
     while rows.any():
         found.append(rows)
-        rows = np.asarray(follows @ rows)
+        rows = np.minimum(follows @ rows, MOST)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from marl.gametheory.merged.layers import Layers
 from marl.gametheory.merged.memory import Remembered, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
+from marl.gametheory.merged.sampled import gain_errors, spans_of, with_shares
 from marl.gametheory.merged.views import tables_of
 from marl.gametheory.merged.walk import BUDGET, Walk
 from marl.gametheory.tree.tree import Reals
@@ -39,6 +41,8 @@ class Measured:
     values: Reals  # [P] what each player earns
     best: Reals  # [P] what each would earn by its best response to the others
     cost: Cost  # what was walked for it
+    errors: Reals  # [P] standard errors of the gains; 0 where chance is exact
+    total_error: float  # of NashConv
 
     @property
     def gains(self) -> Reals:
@@ -86,7 +90,10 @@ class MergedGame:
             blocks = _blocks(game, player)
             costs.append(cost_of(blocks, game.positions.num_open, budget))
             best.append(Walk(blocks, budget).best_value())
-        return Measured(expected_values(*whole), np.array(best), total(costs))
+        values, cost = expected_values(*whole), total(costs)
+        gains, spans = np.array(best) - values, partial(spans_of, self.positions)
+        errors = gain_errors(self.positions, gains, partial(_gains_at, whole, games, budget), spans, cost.seconds)
+        return Measured(values, np.array(best), cost, *errors)
 
     def best_response(
         self, play: Play, player: int | str, *, budget: int = BUDGET, explore: bool | None = None
@@ -123,6 +130,16 @@ class MergedGame:
                 f"game {self.positions.name!r}: an exact best response of every player takes {cost.text}, more than the limit "
                 f"of {limit:g} s. Raise the limit, take a smaller version of the game, or measure by trained best responses."
             )
+
+
+def _gains_at(whole: Remembered, games: Sequence[Remembered], budget: int, shares: Reals) -> Reals:
+    """What each player could gain ``[P]`` if the starts had other shares."""
+    values = expected_values(with_shares(whole.positions, shares), whole.tables)
+    best = []
+    for player, game in enumerate(games):
+        other = Remembered(with_shares(game.positions, shares), game.tables)
+        best.append(Walk(_blocks(other, player), budget).best_value())
+    return np.array(best) - values
 
 
 def _blocks(game: Remembered, player: int) -> Blocks:

@@ -8,7 +8,7 @@ another language, an open file, a running generator) cannot be compared, and is 
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial, singledispatchmethod
@@ -112,6 +112,12 @@ class _Reader:
         pairs = [self.read(key) + self._inside(f"[{key!r}]", held) for key, held in value.items()]
         return self._container(value, sorted(pairs))
 
+    @_parts.register(OrderedDict)
+    def _(self, value: Any) -> bytes:
+        # Here the order counts when two of them are compared.
+        pairs = [self.read(key) + self._inside(f"[{key!r}]", held) for key, held in value.items()]
+        return self._container(value, pairs)
+
     @_parts.register(set)
     @_parts.register(frozenset)
     def _(self, value: Any) -> bytes:
@@ -146,8 +152,12 @@ class _Reader:
     def _(self, value: Enum) -> bytes:
         return _join(_name(type(value)), [value.name.encode()])
 
-    @_parts.register(type)
     @_parts.register(BuiltinFunctionType)
+    def _(self, value: Any) -> bytes:
+        """Methods too, such as ``random.Random(7).random``: what they belong to may change."""
+        return _join(f"builtin {value.__qualname__}", [self._inside("__self__", value.__self__)])
+
+    @_parts.register(type)
     @_parts.register(ModuleType)
     @_parts.register(np.dtype)
     @_parts.register(range)

@@ -8,6 +8,7 @@ members could gain without telling each other what they see.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -54,7 +55,7 @@ def with_team(positions: Positions, members: Sequence[int], name: str = "team") 
     mine = list(members)
     others = [player for player in range(positions.num_players) if player not in mine]
     options = [positions.views[player].legal.shape[1] for player in mine]
-    actions = int(np.prod(options))
+    actions = math.prod(options)
     if actions > MOST_ACTIONS:
         raise ConfigError(
             f"game {positions.name!r}: the team {name!r} has {actions:,} joint actions, more than the {MOST_ACTIONS:,} that "
@@ -88,11 +89,13 @@ def _joint_views(positions: Positions, members: Sequence[int], shown: Ints) -> V
     legal: Bools = np.ones((len(shown), 1), bool)
     for place, player in enumerate(members):
         views, is_asked = positions.views[player], shown[:, place] >= 0
-        number = np.where(is_asked, shown[:, place], 0)
+        number = shown[:, place]
         columns.append(is_asked[:, None].astype(np.float64))
-        columns.append(np.where(is_asked[:, None], views.obs[number], 0).astype(np.float64))
-        # Who is not asked does nothing, which is its action 0.
-        own = np.where(is_asked[:, None], views.legal[number], np.arange(views.legal.shape[1]) == 0)
+        # Who is not asked does nothing, which is its action 0; some never are.
+        seen: Array = np.zeros((len(shown), views.obs.shape[1]))
+        own: Bools = np.tile(np.arange(views.legal.shape[1]) == 0, (len(shown), 1))
+        seen[is_asked], own[is_asked] = views.obs[number[is_asked]], views.legal[number[is_asked]]
+        columns.append(seen)
         legal = (legal[:, :, None] & own[:, None, :]).reshape(len(shown), -1)
     return Views(np.concatenate(columns, axis=1), legal)
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from marl.gametheory.merged.cost import in_words
+
+LONG_S = 1e7  # seconds beyond which only their order of magnitude is told
 EXACT, SAMPLED, LOWER = "exact", "sampled chance", "lower bound"
 
 
@@ -28,9 +31,12 @@ class Effort:
         parts = []
         for name, value in vars(self).items():
             if value and name != "seconds":
-                parts.append(f"{value:,} {name.replace('_', ' ').replace('timesteps', 'env steps of training')}")
+                parts.append(
+                    f"{in_words(value)} {name.replace('_', ' ').replace('timesteps', 'env steps of training')}"
+                )
         if self.seconds:
-            parts.append(f"about {max(self.seconds, 0.1):.1f} s")
+            told = f"{max(self.seconds, 0.1):.1f}" if self.seconds < LONG_S else f"{self.seconds:.1e}"
+            parts.append(f"about {told} s")
         return ", ".join(parts)
 
 

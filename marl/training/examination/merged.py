@@ -6,13 +6,18 @@ A group of agents is one player here, whose members tell each other all that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
+
+import numpy as np
 
 from marl.data.task import AgentID
 from marl.errors import ConfigError
 from marl.gametheory.merged.cost import total
 from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.merged.kernel import expected_values
+from marl.gametheory.merged.sampled import gain_errors, spans_of
 from marl.gametheory.merged.teams import TeamGame, with_team
 from marl.gametheory.tree.tree import Reals
 from marl.policies.build import build_policies
@@ -60,7 +65,7 @@ class ByPositions(Method):
         """The game of each player that is a group."""
         found = {}
         for player in self.game.players:
-            seats = [seat for seat, name in enumerate(self.game.seats) if self.game.owner(name) == player]
+            seats = self._seats(player)
             if len(seats) > 1:
                 found[player] = with_team(self.merged.positions, seats, player)
         return found
@@ -78,35 +83,53 @@ class ByPositions(Method):
         return Effort(positions=cost.positions, information_sets=cost.information_sets, seconds=round(cost.seconds, 6))
 
     def measure(self, asked: Asked) -> Exploitability:
-        positions = self.merged.positions
-        gains = self._gains(self.game.by_seat(asked.policies))
+        positions, policies = self.merged.positions, self.game.by_seat(asked.policies)
+        owners = [self.game.owner(name) for name in self.game.seats]
+        if self.teams:
+            owners = list(self.game.players)
+            gains, errors, error = self._gains_of_teams(policies)
+        else:
+            found = self.merged.measure(policies, limit=self.limit)
+            gains, errors, error = found.gains, found.errors, found.total_error
         return Exploitability(
-            nash_conv=sum(gains.values()),
-            stderr=0.0,
-            gains=gains,
-            errors=dict.fromkeys(gains, 0.0),
+            nash_conv=float(gains.sum()),
+            stderr=error,
+            gains=dict(zip(owners, gains.tolist(), strict=True)),
+            errors=dict(zip(owners, errors.tolist(), strict=True)),
             bound=EXACT if positions.sample is None else SAMPLED,
             chance=positions.chance_json(),
         )
 
-    def _gains(self, policies: Mapping[AgentID, Policy]) -> dict[str, float]:
-        if not self.teams:
-            measured = self.merged.measure(policies, limit=self.limit)
-            owners = map(self.game.owner, self.game.seats)
-            return dict(zip(owners, measured.gains.tolist(), strict=True))
-        tables = self.merged.tables(policies)
-        values = expected_values(self.merged.positions, tables)
-        gains = {}
-        for player in self.game.players:
-            seats = [seat for seat, name in enumerate(self.game.seats) if self.game.owner(name) == player]
-            gains[player] = self._best(player, seats, tables) - float(values[seats].sum())
-        return gains
+    def _gains_of_teams(self, policies: Mapping[AgentID, Policy]) -> tuple[Reals, Reals, float]:
+        """What each player could gain, with standard errors, and that of the sum."""
+        positions, tables = self.merged.positions, self.merged.tables(policies)
+        gains = self._gains_at(tables, positions.start_probability)
+        at = partial(self._gains_at, tables)
+        return gains, *gain_errors(positions, gains, at, self._spans, self.effort.seconds)
 
-    def _best(self, player: str, seats: Sequence[int], tables: Sequence[Reals]) -> float:
-        """What a single agent, or a team that shares what it sees, can earn against the others."""
-        if player in self.teams:
-            return self.teams[player].best_value(tables)
-        return self.merged.best_value(tables, seats[0])
+    def _spans(self) -> Reals:
+        """How far apart payoffs of each player can be; of a group, those of its members together."""
+        spans = spans_of(self.merged.positions)
+        return np.array([float(spans[self._seats(player)].sum()) for player in self.game.players])
+
+    def _gains_at(self, tables: Sequence[Reals], shares: Reals) -> Reals:
+        """The gains with these shares of the starts."""
+        game = MergedGame(replace(self.merged.positions, start_probability=shares))
+        values = expected_values(game.positions, tables)
+        gains = []
+        for player in self.game.players:
+            seats = self._seats(player)
+            if player in self.teams:
+                team = self.teams[player]
+                shared = replace(team, positions=replace(team.positions, start_probability=shares))
+                best = shared.best_value(tables)  # a team that shares what it sees
+            else:
+                best = game.best_value(tables, seats[0])
+            gains.append(best - float(values[seats].sum()))
+        return np.array(gains)
+
+    def _seats(self, player: str) -> list[int]:
+        return [seat for seat, name in enumerate(self.game.seats) if self.game.owner(name) == player]
 
 
 def check_groups(game: ExaminedGame, policies: Mapping[AgentID, Policy]) -> None:

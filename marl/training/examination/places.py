@@ -121,7 +121,8 @@ class BesideTheRun(Place):
     def _begin(self, trainer: Trainer) -> None:
         """Hand the weights over as they are."""
         if self.process is None:  # the one before has ended
-            self.process = ExamProcess(self.setup)
+            with self.budget.spending():
+                self.process = ExamProcess(self.setup)
         self.process.ask(weights_of(trainer.policies), trainer.iteration)
         self.budget.begin()
         self.open = {"training_iteration": trainer.iteration, "timesteps_total": trainer.timesteps_total}
@@ -134,6 +135,8 @@ class BesideTheRun(Place):
         found = self.process.answer(wait_s)
         if found is None:
             return None
+        # It may have been held up after its last word: it has to read the next weights.
+        self.process.go_on()
         about, self.open = self.open, None
         return {**found, **about, "seconds": self.budget.end(found["seconds"])}
 
@@ -167,6 +170,7 @@ class BesideTheRun(Place):
             trainer.notes.append(f"exploitability: {error} The next measurement begins a new process.")
             self.close()
             self.open = None
+            self.budget.lose()
             return None
 
 

@@ -58,8 +58,10 @@ def _worth_looking(env: BatchedEnv, config: ExploitabilityConfig) -> int:
     joint = _joint_actions(env.kinds, frame)
     if joint > MOST_JOINT_ACTIONS:
         raise ConfigError(f"the start alone has {joint:,.0f} joint actions, so its positions are not looked through.")
+    if config.max_positions:
+        return config.max_positions  # the user knows how much memory there is
     if not isinstance(env, NativeEnv):
-        return config.max_positions or OTHER_POSITIONS
+        return OTHER_POSITIONS
     width: int = sum(array.nbytes for array in env.get_state().values())
     return max(1, MOST_BYTES // max(1, width))
 

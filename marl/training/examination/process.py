@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]  # functions and classes of a user's script, as Ray sends them
@@ -130,6 +130,8 @@ def _started(words: Any) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=words,
         env={**os.environ, "PYTHONPATH": path},
+        # A group of its own: if the run is killed while this process is held up, the system wakes and ends it.
+        process_group=0 if hasattr(os, "setpgid") else None,
     )
 
 
@@ -180,6 +182,20 @@ class Budget:
         if self._held_since is not None:
             self._held_s += self._clock() - self._held_since
             self._held_since = None
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """What takes time for measurements and is none."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self.spent_s += self._clock() - began
+
+    def lose(self) -> None:
+        """The open one, if any, will never end: the time that it took is spent, and the next one may take as long."""
+        if self._began is not None:
+            self.end(self._clock() - self._began)
 
     def end(self, seconds: float) -> float:
         """The open one has ended so long after it began; what it took without the time in which it was held up."""

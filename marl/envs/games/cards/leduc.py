@@ -44,7 +44,7 @@ class LeducConfig(Config):
         if SUITS * self.ranks < self.players + 1:
             raise ValueError(
                 f"ranks = {self.ranks} make {SUITS * self.ranks} cards; {self.players} players and the table need "
-                f"{self.players + 1}. Take more ranks."
+                f"{self.players + 1}. Take more ranks"
             )
         return self
 
