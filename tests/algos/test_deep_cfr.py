@@ -190,7 +190,7 @@ def test_a_dict_env_keeps_the_last_view_of_agents_that_are_not_asked() -> None:
 class Strict(marl.MultiAgentEnv):
     """One to four decisions; an illegal one is an error, as in OpenSpiel. What is legal differs from decision to decision."""
 
-    possible_agents = ["x", "y"]
+    possible_agents = ("x", "y")
 
     def __init__(self, config: Any = None) -> None:
         mask = spaces.MultiBinary(3)
