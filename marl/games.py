@@ -30,6 +30,7 @@ from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game as classic
 from marl.gametheory.game import MatrixGame, Profile
 from marl.gametheory.game import bimatrix as matrix
+from marl.gametheory.merged.dynamics import view_descent as view_descent
 from marl.gametheory.merged.game import MergedGame as MergedGame
 from marl.gametheory.merged.game import merge_game as merged
 from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solve_positions
@@ -45,6 +46,7 @@ from marl.gametheory.strategic import vector_field as vector_field
 from marl.gametheory.teams import team_maxmin as team_maxmin
 from marl.gametheory.tree.build import build_tree as tree
 from marl.gametheory.tree.cfr import cfr
+from marl.gametheory.tree.mirror import mirror_descent as mirror_descent
 from marl.gametheory.tree.response import Solved
 from marl.gametheory.tree.response import nash_conv as tree_nash_conv
 from marl.gametheory.tree.tree import Behaviour, Tree
@@ -54,8 +56,8 @@ from marl.training.examiner import Exploitability
 
 __all__ = [
     "MatrixGame", "MergedGame", "PayoffTensor", "Positions", "Tree", "basins", "cfr", "classic", "cross_play",
-    "exploitability", "gamescape", "matrix", "merged", "nash_conv", "perfect_play", "positions", "rank", "report",
-    "solve", "team_maxmin", "tree", "vector_field",
+    "exploitability", "gamescape", "matrix", "merged", "mirror_descent", "nash_conv", "perfect_play", "positions",
+    "rank", "report", "solve", "team_maxmin", "tree", "vector_field", "view_descent",
 ]  # fmt: skip
 
 Game: TypeAlias = MatrixGame | Tree

@@ -37,6 +37,20 @@ def test_a_batch_of_mmd_rests_at_the_step_of_mirror_descent() -> None:
     assert slope(there + torch.eye(4, dtype=torch.float64)[0]).abs().max() > 0.01
 
 
+def test_rows_that_only_fill_up_a_stack_are_no_part_of_the_mean() -> None:
+    rng = np.random.default_rng(1)
+    params, old = torch.from_numpy(rng.normal(size=(2, 2, 8, 4)))
+    minibatch = Minibatch({"old_params": old}, None)
+    (penalty,) = penalties(Categorical(4), minibatch, 0.0, STEP, None)
+    means, by_params = penalty.with_slope(params, 6)
+    alone = Minibatch({"old_params": old[1, :6]}, None)
+    (penalty,) = penalties(Categorical(4), alone, 0.0, STEP, None)
+    mean, by_own = penalty.with_slope(params[1, :6], 6)
+    torch.testing.assert_close(means[1], mean)
+    torch.testing.assert_close(by_params[1, :6], by_own)
+    assert not by_params[:, 6:].any()
+
+
 def test_a_larger_divergence_weight_moves_the_policy_less() -> None:
     moved = []
     for coeff in (0.01, 100.0):

@@ -10,7 +10,7 @@ import torch
 
 from marl.algos.rnad.learner import RnadLearner
 from marl.algos.rnad.losses import action_advantages, mixed_logs, neurd_loss
-from marl.algos.rnad.rows import changed_rewards, payments
+from marl.algos.rnad.rows import changed_rewards, payments, with_targets
 from marl.errors import ConfigError
 from marl.training.trainer import Trainer
 
@@ -98,6 +98,30 @@ def test_what_one_player_pays_the_other_one_gets() -> None:
         now, _ = learner.actors[name](*shown)
         ratio = (now.log_softmax(-1) - learner.regularised[name].logs(*shown))[0, int(actions[0])]
         assert paid[t, e, a] == pytest.approx(0.5 * float(ratio.detach()), abs=1e-5)
+
+
+def test_what_a_player_pays_for_an_action_is_no_part_of_what_followed_it() -> None:
+    """The second player of Kuhn poker decides once in a game: its own payment moves its value alone, the other's moves both."""
+    trainer, learner = kuhn()
+    with trainer:
+        trainer.train()
+        batch = trainer.workers.collect(24).batch
+        name = "player_1"
+        parts = name, batch, learner.configs[name], learner.regularised[name], learner.slow_critics[name]
+
+        def rows(paid: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+            found = with_targets(parts[0], parts[1], paid, *parts[2:])
+            return found["advantages"], found["value_targets"]
+
+        nothing = np.zeros_like(batch.rewards)
+        own, others = nothing.copy(), nothing.copy()
+        own[..., 1][batch.present[..., 1]] = 0.25
+        others[..., 0][batch.present[..., 0]] = 0.25
+        advantages, targets = rows(nothing)
+        np.testing.assert_allclose(rows(own)[0], advantages, atol=1e-6)
+        np.testing.assert_allclose(rows(own)[1], targets - 0.25, atol=1e-6)
+        gained = rows(others)[0] - advantages  # 0.25 where the first player decided once more
+        assert set(np.round(gained, 5).tolist()) == {0.0, 0.25}
 
 
 def test_the_regularisation_policy_is_renewed_by_the_slow_copy_after_its_time() -> None:
