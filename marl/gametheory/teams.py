@@ -30,6 +30,7 @@ from marl.gametheory.tree.tree import Behaviour, Reals, Tree
 from marl.gametheory.tree.value import flow_of, maxmin_program
 
 TOLERANCE = 1e-9  # in units of the largest payoff
+SAME = 1e-12  # payoffs of two pairs that are nearer are those of one pair
 MOST_ROUNDS = 10_000
 TURNS = 200
 
@@ -125,12 +126,12 @@ def _correlated(game: _Game) -> TeamMaxmin:
     chances: Reals = np.zeros(0)
     for _ in range(MOST_ROUNDS):
         pair, worth = _best_pair(game, reply)
-        if pairs and worth <= value + TOLERANCE:
+        column = _earned(game, pair)
+        # A pair that is in the mixture already cannot make it better: only rounding of the programs says that it is.
+        if pairs and (worth <= value + TOLERANCE or _holds(columns, column)):
             break
         pairs.append(pair)
-        weights = game.paid * game.at_ends(first, pair[0]) * game.at_ends(second, pair[1])
-        places = game.tree.form.sequences[:, game.adversary]
-        columns.append(np.asarray(np.bincount(places, weights, even.num_sequences), np.float64))
+        columns.append(column)
         value, chances, reply = _mixed(columns, even)
     scale = game.tree.scale or 1.0
     plans = [
@@ -148,6 +149,18 @@ def _correlated(game: _Game) -> TeamMaxmin:
         reply=even.behaviour(np.maximum(reply, 0.0)),
         rounds=len(pairs),
     )
+
+
+def _earned(game: _Game, pair: tuple[Reals, Reals]) -> Reals:
+    """What the pair of plans earns at each of the adversary's sequences."""
+    first, second = game.team
+    weights = game.paid * game.at_ends(first, pair[0]) * game.at_ends(second, pair[1])
+    places = game.tree.form.sequences[:, game.adversary]
+    return np.asarray(np.bincount(places, weights, game.form(game.adversary).num_sequences), np.float64)
+
+
+def _holds(columns: Sequence[Reals], column: Reals) -> bool:
+    return bool((np.abs(np.stack(columns) - column).max(axis=1) <= SAME).any())
 
 
 def _mixed(columns: Sequence[Reals], adversary: PlayerForm) -> tuple[float, Reals, Reals]:

@@ -187,6 +187,44 @@ def test_a_dict_env_keeps_the_last_view_of_agents_that_are_not_asked() -> None:
     assert shown(2, 0, [True, False]).tolist() == [[0, 0, 1, 0, 0, 1]]
 
 
+class Strict(marl.MultiAgentEnv):
+    """One to four decisions; an illegal one is an error, as in OpenSpiel. What is legal differs from decision to decision."""
+
+    possible_agents = ("x", "y")
+
+    def __init__(self, config: Any = None) -> None:
+        mask = spaces.MultiBinary(3)
+        self.observation_space = spaces.Dict({"observation": spaces.Discrete(2), "action_mask": mask})
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.turn = 0
+        return self._shown(), {}
+
+    def _shown(self) -> dict[str, Any]:
+        mask = np.array([[0, 1, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1]][self.turn], np.int8)
+        return {"xyxy"[self.turn]: {"observation": self.turn // 2, "action_mask": mask}}
+
+    def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        ((agent, action),) = actions.items()
+        assert self._shown()[agent]["action_mask"][action], f"{agent} played {action}"
+        over = self.turn == 3 or action < 2
+        paid = {"x": 1.0, "y": -1.0} if over else {}
+        self.turn += 1
+        return ({} if over else self._shown()), paid, {"__all__": over}, {"__all__": False}, {}
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_games_that_are_over_before_others_are_told_legal_actions_alone(scripted: bool) -> None:
+    """Escher plays its games side by side; with one learner there are games besides in which nobody looks for regrets."""
+    keys: dict[str, Any] = {**QUICK, "env": Strict, "algo": {**QUICK["algo"], "value_updates": 2}}
+    if scripted:
+        policies = {"learner": {}, "coin": {"scripted": "random"}}
+        keys["multiagent"] = {"policies": policies, "policy_mapping_fn": {"x": "learner", "y": "coin"}}
+    with marl.Trainer("escher", config=keys) as trainer:
+        assert trainer.train()["timesteps_total"] > 16
+
+
 @pytest.mark.parametrize("algo", ["deep_cfr", "escher"])
 def test_two_workers_walk_as_one_does(algo: str) -> None:
     weights = []

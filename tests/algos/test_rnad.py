@@ -124,6 +124,24 @@ def test_what_a_player_pays_for_an_action_is_no_part_of_what_followed_it() -> No
         assert set(np.round(gained, 5).tolist()) == {0.0, 0.25}
 
 
+def test_what_older_weights_played_is_worth_what_it_is_however_rarely_it_is_played_now() -> None:
+    """With `collection: overlap` the policy has moved on. The loss divides by the chance of the older one, and by no other."""
+    trainer, learner = kuhn()
+    with trainer:
+        trainer.train()
+        batch = trainer.workers.collect(24).batch
+        name = "player_1"  # decides once in a game, so that nothing that follows is weighed either
+        parts = learner.configs[name], learner.regularised[name], learner.slow_critics[name]
+        paid = np.where(batch.present, np.float32(0.25), np.float32(0.0))
+        before = with_targets(name, batch, paid, *parts)["advantages"]
+        rng = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in learner.actors[name].parameters():
+                parameter += 0.5 * torch.randn(parameter.shape, generator=rng)
+        after = with_targets(name, batch, paid, *parts)["advantages"]
+        np.testing.assert_allclose(after, before, atol=1e-5)
+
+
 def test_the_regularisation_policy_is_renewed_by_the_slow_copy_after_its_time() -> None:
     trainer, learner = kuhn(target_tau=0.5)
     with trainer:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from marl.errors import ConfigError
+from marl.gametheory import teams
 from marl.gametheory.solve.zero_sum import maximin
 from marl.gametheory.teams import TeamMaxmin, team_maxmin
 from marl.gametheory.tree.build import build_tree
@@ -95,3 +96,14 @@ def test_independent_members_are_sure_of_what_they_are_told() -> None:
 def test_a_game_of_two_is_refused() -> None:
     with pytest.raises(ConfigError, match="has 2 players; a team of two against one needs three"):
         team_maxmin(build_tree("kuhn_poker"), "player_0")
+
+
+def test_a_pair_that_comes_again_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else rounding of the programs could make the same pair look better for ever."""
+    tree = build_tree("kuhn_poker", {"players": 3})
+    expected = team_maxmin(tree, tree.players[2])
+    monkeypatch.setattr(teams, "TOLERANCE", -1.0)  # as if every pair that is found were better
+    monkeypatch.setattr(teams, "MOST_ROUNDS", expected.rounds + 40)
+    found = team_maxmin(tree, tree.players[2])
+    assert found.rounds < expected.rounds + 40
+    assert found.value == pytest.approx(expected.value, abs=1e-9)

@@ -21,6 +21,7 @@ from marl.data.returns import fold_rewards, vtrace
 from marl.data.task import Floats, PolicyID
 from marl.policies.distributions import log_softmax
 
+LEAST = -80.0  # of the logarithm of a ratio: what it is the power of is still above 0
 KEPT = ("obs", "actions", "legal", "agent_index", "action_logp")
 """Columns of a decision that stay until its training batch is complete."""
 
@@ -82,9 +83,11 @@ def with_targets(
     bars = config.vtrace_rho_bar, config.vtrace_c_bar
     moved, advantages = vtrace(batch, values, next_values, folded, log_ratios, config.gamma, *bars)
     columns = {column: rows[column] for column in KEPT}
-    # What it pays itself for this action is put back: the loss knows that for all actions, without sampling.
+    # V-trace weighs an advantage by how likely the action is now, for policy gradients; NeuRD divides by the chance of having
+    # chosen it and by nothing else. What it pays itself for this action is put back: the loss knows that for all actions.
+    rho = np.exp(np.clip(log_ratios[at], LEAST, np.log(np.float32(config.vtrace_rho_bar))))
     columns.update(
-        advantages=advantages[at] + paid[at], value_targets=(values + moved)[at], critic_features=seen,
+        advantages=advantages[at] / rho + paid[at], value_targets=(values + moved)[at], critic_features=seen,
         regular_logs=regular_logs,
     )  # fmt: skip
     return SampleBatch(columns)

@@ -65,8 +65,11 @@ class Cast:
         return self.networks[self.seating[seat]].strategy(inputs)
 
     def others_act(self, sight: Sight, looking: int, going: Bools) -> Ints:
-        """Actions ``[n, seats]`` of all who are asked but the one who looks for regrets; their strategies are kept."""
-        actions = np.zeros(sight.present.shape, np.int64)
+        """Actions ``[n, seats]`` of all who are asked but the one who looks for regrets; their strategies are kept.
+
+        In games that nobody looks at any more (not ``going``) everybody does the first thing that is legal.
+        """
+        actions = self._first_legal(sight)
         for seat, name in enumerate(self.seating):
             rows = np.flatnonzero(sight.present[:, seat] & going)
             if seat == looking or not rows.size:
@@ -78,6 +81,14 @@ class Cast:
             else:
                 nothing = np.zeros((rows.size, 0), np.float32)
                 actions[rows, seat] = self.policies[name].act(inputs, nothing, self.rng, explore=True).actions
+        return actions
+
+    def _first_legal(self, sight: Sight) -> Ints:
+        """``[n, seats]``: what no env refuses."""
+        actions = np.zeros(sight.present.shape, np.int64)
+        for kind, legal in zip(self.kinds, sight.legal, strict=True):
+            if legal.shape[2]:
+                actions[:, kind.seats] = legal.argmax(axis=2)
         return actions
 
     def _draw(self, inputs: Inputs, seat: int) -> Ints:

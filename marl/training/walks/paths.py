@@ -52,9 +52,8 @@ def follow(env: BatchedEnv, job: WalkJob, cast: Cast, horizon: int | None) -> No
         moments.append(moment)
         over = sight.over | (horizon is not None and len(moments) >= horizon)
         going &= ~over
-        ended = np.flatnonzero(sight.over)
-        if going.any() and ended.size:  # they play on beside the others, but nobody looks
-            env.reset(ended, job.seeds[ended])
+        if going.any():
+            sight = _begun_again(env, sight, job)
     cast.games.regrets += _fold(moments, job.gamma)
 
 
@@ -66,9 +65,18 @@ def play(env: BatchedEnv, job: WalkJob, cast: Cast, horizon: int | None) -> None
         cast.games.env_steps += int(going.sum())
         steps += 1
         going &= ~(sight.over | (horizon is not None and steps >= horizon))
-        ended = np.flatnonzero(sight.over)
-        if going.any() and ended.size:
-            env.reset(ended, job.seeds[ended])
+        if going.any():
+            sight = _begun_again(env, sight, job)
+
+
+def _begun_again(env: BatchedEnv, sight: Sight, job: WalkJob) -> Sight:
+    """Games that are over play on beside the others, but nobody looks. They too have to be told actions that are legal."""
+    ended = np.flatnonzero(sight.over)
+    if ended.size:
+        begun = sight_of(env.reset(ended, job.seeds[ended]))
+        for mine, new in zip((*sight.legal, sight.present), (*begun.legal, begun.present), strict=True):
+            mine[ended] = new[ended]
+    return sight
 
 
 def _decide(cast: Cast, sight: Sight, seat: int, going: Bools, history: Floats) -> Moment:
