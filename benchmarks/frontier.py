@@ -1,6 +1,6 @@
 """The table of the frontier: learners of imperfect-information games by the exact NashConv of what they play.
 
-For every game, method and seed a run of so many plies, measured exactly twenty times on its way: by merged positions, or by
+For every game, method and seed a run of so many plies, measured exactly twenty times on its way (`--points`): by merged positions, or by
 the tree. What is measured is the current policy, or a method's average policy where that is what it proposes.
 
     python benchmarks/frontier.py FOLDER                          # the whole table: 10 M plies, 5 and 3 seeds, days on 2 cores
@@ -41,7 +41,6 @@ from marl.scenario.load import compose
 from marl.training.lockstep import Lockstep
 from marl.training.trainer import Trainer
 
-POINTS = 20  # measurements of a run
 FIRST_SEED = 1000
 Judge = Callable[[Mapping[str, Policy]], float]
 console = Console()
@@ -62,6 +61,7 @@ class Run:
 
     def __init__(self, folder: Path, options: argparse.Namespace, game: str, method: str, seed: int) -> None:
         self.game, self.method, self.seed, self.plies = game, method, seed, options.plies
+        self.measurements: int = options.points
         self.keys = scenario_of(game, method, options.plies, seed, options.settings)
         self.folder = folder / f"{game}.{method}.{seed}"
         self.file = self.folder / "points.json"
@@ -105,7 +105,7 @@ class Run:
 
     def _stretch(self, plies: float) -> int:
         """In which part of the run this is, from one measurement to the next."""
-        return int(plies * POINTS // self.plies)
+        return int(plies * self.measurements // self.plies)
 
     def _measured(self, trainer: Trainer, judge: Judge, spent: float) -> dict[str, float]:
         began = time.process_time()
@@ -167,6 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--games", help=f"names with commas; all: {','.join(TABLE_GAMES)}")
     parser.add_argument("--methods", help=f"names with commas, in their order; all: {','.join(METHODS)}")
     parser.add_argument("--plies", type=int, default=10_000_000, help="of each run")
+    parser.add_argument("--points", type=int, default=20, help="measurements of each run")
     parser.add_argument("--seeds", type=int, help="of each method; 5 for ppo and mmd, 3 for others")
     parser.add_argument("--settings", choices=("own", "protocol"), default="own")
     parser.add_argument(
