@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
+from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from marl.errors import ConfigError, UnknownNameError
 from marl.gametheory.game import MatrixGame
 from marl.gametheory.solve.qre import logit_qre
 from marl.gametheory.tree.build import build_tree
+from marl.gametheory.tree.cfr import Discount
 from marl.gametheory.tree.mirror import MIRRORS, Mirror, MirrorDescent, Mirrored, mirror_descent
 from marl.gametheory.tree.response import expected_values, nash_conv
 from marl.gametheory.tree.tree import Tree
@@ -145,7 +148,19 @@ def test_what_is_no_mirror_descent_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'mmd'"):
         MirrorDescent(kuhn(), "mdd")
     for wrong in ({"step": 0.0}, {"temperature": -1.0}, {"magnet_every": -1}, {"step": float("nan")}):
-        with pytest.raises(ConfigError, match="expected a step above 0"):
+        with pytest.raises(ConfigError, match="a step above 0"):
             Mirror(**{"step": 1.0, "temperature": 1.0} | wrong)
     with pytest.raises(ConfigError, match="iterations is 0"):
         mirror_descent(kuhn(), 0)
+
+
+@pytest.mark.parametrize("keys", [{"step": inf}, {"step_decay": nan}, {"temperature_decay": inf}, {"temperature": nan}])
+def test_steps_and_decays_are_finite_numbers(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="expected finite numbers"):
+        Mirror(**{"step": 1.0, "temperature": 0.1, **keys})
+
+
+@pytest.mark.parametrize("keys", [{"alpha": nan}, {"beta": nan}, {"gamma": inf}])
+def test_exponents_of_discounts_are_numbers(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="expected numbers, of which alpha and beta may be infinite"):
+        Discount(**keys)

@@ -28,11 +28,11 @@ Differences that are rounding do not count, so that a tie is a tie whatever the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isinf
+from math import inf, isfinite, isinf, isnan
 
 import numpy as np
 
-from marl.errors import UnknownNameError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, did_you_mean
 from marl.gametheory.solve.rounding import Ties
 from marl.gametheory.solve.solution import require_whole
 from marl.gametheory.tree.kernels import add
@@ -49,6 +49,14 @@ class Discount:
     beta: float = inf
     gamma: float = 0.0
     predictive: bool = False
+
+    def __post_init__(self) -> None:
+        # Else every number of the run would be NaN, which compares as false and plays as nothing.
+        if isnan(self.alpha) or isnan(self.beta) or not isfinite(self.gamma):
+            raise ConfigError(
+                f"CFR with the exponents alpha {self.alpha}, beta {self.beta} and gamma {self.gamma}; expected numbers, of "
+                "which alpha and beta may be infinite."
+            )
 
 
 VARIANTS = {

@@ -20,6 +20,7 @@ from its approximation. The average (over plans, iteration t counts t times) is 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
@@ -42,10 +43,13 @@ class Mirror:
     magnet_every: int = 0  # iterations after which the magnet moves to what is played; 0: it stays uniform play
 
     def __post_init__(self) -> None:
-        if not (self.step > 0.0 and self.temperature >= 0.0 and self.magnet_every >= 0):
+        numbers = (self.step, self.temperature, self.step_decay, self.temperature_decay)
+        finite = all(isfinite(number) for number in numbers)
+        if not (finite and self.step > 0.0 and self.temperature >= 0.0 and self.magnet_every >= 0):
             raise ConfigError(
-                f"mirror descent with step {self.step}, temperature {self.temperature}, magnet_every {self.magnet_every}; "
-                "expected a step above 0, and a temperature and magnet_every of 0 or more."
+                f"mirror descent with step {self.step}, temperature {self.temperature}, decays {self.step_decay} and "
+                f"{self.temperature_decay}, magnet_every {self.magnet_every}; expected finite numbers: a step above 0, and a "
+                "temperature and magnet_every of 0 or more."
             )
 
     def pull(self, t: int) -> tuple[float, float]:
