@@ -1,7 +1,7 @@
 """The table of the frontier: learners of imperfect-information games by the exact NashConv of what they play.
 
-For every game, method and seed a run of so many plies, measured exactly twenty times on its way (`--points`): by merged positions, or by
-the tree. What is measured is the current policy, or a method's average policy where that is what it proposes.
+For every game, method and seed a run of so many plies, measured exactly twenty times on its way (``--points``): by merged
+positions, or by the tree. What is measured is the current policy, or a method's average policy where that is what it proposes.
 
     python benchmarks/frontier.py FOLDER                          # the whole table: 10 M plies, 5 and 3 seeds, days on 2 cores
     python benchmarks/frontier.py FOLDER --plies 1000000 --methods ppo,mmd --seeds 3
