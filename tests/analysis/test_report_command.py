@@ -137,7 +137,11 @@ def test_a_horizon_makes_the_tree_another_game_and_so_nothing_exact_is_told(tmp_
     assert {bound["bound"] for bound in told["exploitability"]} == {"lower bound"}
 
 
-def test_trained_best_responses_stand_beside_the_other_bounds(run: Path) -> None:
+def test_trained_best_responses_stand_beside_the_other_bounds(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: object, **__: object) -> None:
+        raise ConfigError("too many positions")
+
+    monkeypatch.setattr("marl.analysis.report.bounds.positions_for", too_large)
     wishes = ReportOptions(episodes=4, with_random=False, best_response=128, max_nodes=1)
     bounds = build_report("matrix_game", [run], wishes=wishes).numbers["exploitability"]
     assert [(bound["name"], bound["bound"]) for bound in bounds] == [("iteration 10", "lower bound")] * 2

@@ -40,6 +40,7 @@ ENVS: dict[str, tuple[str, ...]] = {
     "sac": (NUMBERS, CARDS),
     "nfsp": (CARDS,),
     "deep_cfr": (CARDS,),
+    "rnad": (CARDS,),
 }
 """Envs on which the algorithms of a family are tried: choices, coordinates, teams with agent ids, masks."""
 BUILT_IN = [algo for algo in ALGOS if isinstance(ALGOS[algo].family.learner, str)]  # others were registered by tests

@@ -365,7 +365,7 @@ def test_spaces_that_are_missing_or_wrong_are_told_before_anything_starts(env: A
     [
         ({"num_workers": 2}, "with an ExternalEnv clients play.*Drop num_workers"),
         ({"evaluation": {"interval": 10}}, "evaluation.interval is 10.*give evaluation.env"),
-        ({"algo": "es"}, "es, which has to play populations of its own"),
+        ({"algo": "es"}, "es, which has to play games of its own"),
     ],
 )
 def test_keys_that_mean_nothing_where_a_program_plays_are_refused(keys: dict[str, Any], remedy: str) -> None:
