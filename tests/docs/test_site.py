@@ -122,7 +122,12 @@ def test_the_help_of_train_in_a_real_terminal_is_that_of_the_page() -> None:
 
 def test_pictures_are_as_their_script_draws_them() -> None:
     drawn = drawings()
-    measured = ("scale_", "memories.svg", "plot_curves.svg", "frontier.svg")  # measured: by scripts of theirs, or by marl plot
+    measured = (
+        "scale_",
+        "memories.svg",
+        "plot_curves.svg",
+        "frontier.svg",
+    )  # measured: by scripts of theirs, or by marl plot
     own = {file.name for file in HERE.glob("*.svg") if not file.name.startswith(measured)}
     assert own == {*drawn}
     for name, svg in drawn.items():
