@@ -103,16 +103,16 @@ class Views:
         self._looks = _in_one_piece(ROWS)
         self._scaled_looks = _in_one_piece(SCALED_ROWS)
 
-    def paint(self, env_ids: Ints, cells: Ints, first: Ints, second: Ints) -> None:
-        """Show the look ``first[i]`` to the first cook and ``second[i]`` to the second, in cell ``cells[i]`` of an env.
+    def paint(self, firsts: Ints, cells: Ints, looks: Ints, second: Ints) -> None:
+        """Show ``looks[i]`` to the first cook and ``second[i]`` to the other one, in the cell ``cells[i]`` of an env.
 
-        Where a cell of an env stands there several times, the last one counts.
+        ``firsts`` are the envs, each times the number of cells.
         """
-        state_rows = env_ids * self.num_cells + cells
-        obs_rows = state_rows + env_ids * self.num_cells
-        self._obs_rows[obs_rows] = self._looks.take(first)
+        state_rows = firsts + cells
+        obs_rows = state_rows + firsts
+        self._obs_rows[obs_rows] = self._looks.take(looks)
         self._obs_rows[obs_rows + self.num_cells] = self._looks.take(second)
-        self._state_rows[state_rows] = self._scaled_looks.take(first)
+        self._state_rows[state_rows] = self._scaled_looks.take(looks)
 
     def hurry(self, env_ids: Ints) -> None:
         """The last steps of these envs' episodes begin."""
