@@ -27,6 +27,14 @@ class CentralCriticConfig(LearnerConfig):
         description="What the critic looks at: the agent's own observation, its group's, everybody's, or the env's state.",
         json_schema_extra=declare(WITH_CRITIC),
     )
+    critic_values: Literal["state", "actions"] = Field(
+        "state",
+        description="state: the critic learns a value of what it sees, and the action that was taken is judged by what came "
+        "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
+        json_schema_extra=declare(
+            needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states")
+        ),
+    )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
