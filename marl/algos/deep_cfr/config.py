@@ -43,6 +43,11 @@ class DeepCfrConfig(LearnerConfig):
         1_000_000,
         description="Rows of regrets, and of strategies, that are kept of each policy: an even sample of all that there were.",
     )
+    memory_of: Literal["rows", "views"] = Field(
+        "rows",
+        description="rows: memories keep single rows. views: all rows that show the same become one with their weighted mean, so "
+        "that a memory has as many rows as there are different views, and no noise of sampling.",
+    )
     restart_regrets: bool = Field(
         True, description="The regret network begins anew in each iteration, as in the paper; false: it goes on."
     )
