@@ -17,10 +17,24 @@ from pydantic import Field, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv, State, StepOutput
-from marl.envs.games.overcooked.layouts import LAYOUTS, Layout, read_layout
+from marl.envs.games.overcooked.layouts import LAYOUTS, read_layout
 from marl.envs.games.overcooked.rules import (
-    ACTIONS, CODE_AFTER, COOKED, HAS_EFFECT, HELD_AFTER, INTERACT, ITEMS, NOTHING, PLATE, PLATE_ON_COUNTER, PLATE_TAKEN, POT,
-    POT_EMPTY, REWARD, SHAPED, TAKES_PLATE,
+    ACTIONS,
+    CODE_AFTER,
+    COOKED,
+    HAS_EFFECT,
+    HELD_AFTER,
+    INTERACT,
+    ITEMS,
+    NOTHING,
+    PLATE,
+    PLATE_ON_COUNTER,
+    PLATE_TAKEN,
+    POT,
+    POT_EMPTY,
+    REWARD,
+    SHAPED,
+    TAKES_PLATE,
 )  # fmt: skip
 from marl.envs.games.overcooked.scene import kitchen_picture, kitchen_scene
 from marl.envs.games.overcooked.views import BOUNDS, CHANNELS, COOK, HOW_URGENT, OTHER, URGENT, Views
