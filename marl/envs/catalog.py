@@ -30,6 +30,7 @@ from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
+from marl.envs.games.overcooked.kitchens import OvercookedGames
 from marl.envs.games.particles.adversary import AdversaryGames
 from marl.envs.games.particles.crypto import CryptoGames
 from marl.envs.games.particles.push import PushGames
@@ -54,8 +55,9 @@ FAST: dict[str, type[BatchedEnv]] = {
     "simple_crypto": CryptoGames,
     "simple_reference": ReferenceGames,
     "simple_world_comm": WorldCommGames,
+    "overcooked": OvercookedGames,
 }
-"""Games of MPE that are natively batched."""
+"""Games of the field's tables that are natively batched: MPE and Overcooked."""
 
 register_built_in("two_step_game", TwoStepGames)
 register_built_in("matrix_game", MatrixGames)
