@@ -30,6 +30,7 @@ from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
 from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
+from marl.envs.games.overcooked.kitchens import OvercookedGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
 from marl.envs.games.particles.tag import TagGames
@@ -44,8 +45,9 @@ FAST: dict[str, type[BatchedEnv]] = {
     "simple_spread": SpreadGames,
     "simple_tag": TagGames,
     "simple_speaker_listener": SpeakerListenerGames,
+    "overcooked": OvercookedGames,
 }
-"""Games of MPE that are natively batched."""
+"""Games of the field's tables that are natively batched: MPE and Overcooked."""
 
 register_built_in("two_step_game", TwoStepGames)
 register_built_in("matrix_game", MatrixGames)

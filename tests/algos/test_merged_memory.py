@@ -89,7 +89,9 @@ def test_views_that_there_is_no_room_for_are_left_out_and_known_ones_go_on() -> 
     before = by_view(memory)
     memory.add(rows([3, 1, 2], 7), RNG)
     after = by_view(memory)
-    assert sorted(after) == [0, 1] and after[0] == before[0] and after[1][0] > before[1][0]
+    assert sorted(after) == [0, 1]
+    assert after[0] == before[0]
+    assert after[1][0] > before[1][0]
 
 
 def test_more_views_than_asked_for_are_drawn_by_their_weights() -> None:
@@ -111,7 +113,8 @@ def test_a_memory_that_was_saved_goes_on() -> None:
     again.load_state_dict(memory.state_dict())  # over what was there
     for one in (memory, again):
         one.add(rows([1, 2, 3], 10), RNG)
-    assert by_view(memory) == by_view(again) and len(again) == 4
+    assert by_view(memory) == by_view(again)
+    assert len(again) == 4
 
 
 @pytest.mark.parametrize("name", ["deep_cfr", "escher"])

@@ -23,10 +23,10 @@ from torch import Tensor
 
 from marl.algos import together
 from marl.algos.central_critic.action_critic import build_critic, loss_over_actions
-from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
+from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes, check_entropy
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView
+from marl.algos.central_critic.critic import Critic, CriticView, in_network_units
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
@@ -39,6 +39,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.penalties import Penalty, penalties
+from marl.algos.central_critic.sequential import SequentialJob, in_turn, job_of
 from marl.algos.central_critic.stacked import TrainingJob
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
@@ -48,7 +49,7 @@ from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID, Task
-from marl.errors import ConfigError, TrainingError
+from marl.errors import TrainingError
 from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
@@ -78,7 +79,7 @@ class CentralCriticLearner(Learner):
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
         self.shared = shared_optimisers(policies, configs)
-        self.update_groups = update_groups(policies, self.sharing)
+        self.update_groups = in_turn(configs, update_groups(policies, self.sharing))
         self.custom = build_losses(policies, configs)
         self.own_steps = all(getattr(type(self), step) is getattr(CentralCriticLearner, step) for step in STEPS)
         self.magnets = {
@@ -94,7 +95,7 @@ class CentralCriticLearner(Learner):
 
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
-        _check(name, config, actor)
+        check_entropy(name, config, actor)
         view = CriticView(self.task, config.critic_sees, actor)
         critic = build_critic(name, view, config, actor, self.models[name], seed)
         parameters = actor.own_parameters()
@@ -147,14 +148,15 @@ class CentralCriticLearner(Learner):
             self.timesteps[name] += env_steps
             self.steps_gathered[name] += env_steps
         self.clock.lap("load")
-        jobs: list[TrainingJob] = []
+        jobs: list[TrainingJob | SequentialJob] = []
         for update_group in self.update_groups:
-            first = update_group[0]  # they are trained together or not at all, and agree on the size of a batch
-            if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
-                jobs.append(TrainingJob(self, update_group, self._take_gathered(update_group)))
+            trained = [name for name in update_group if name in self.trained]
+            # They agree on the size of a batch.
+            if trained and self.steps_gathered[trained[0]] >= self.configs[trained[0]].train_batch_size:
+                jobs.append(job_of(self, trained, self._take_gathered(trained)))
         return Prepared(jobs, lambda trained: self._trained(jobs, trained))
 
-    def _trained(self, jobs: Sequence[TrainingJob], trained: Sequence[Metrics]) -> Metrics:
+    def _trained(self, jobs: Sequence[TrainingJob | SequentialJob], trained: Sequence[Metrics]) -> Metrics:
         metrics: Metrics = {}
         for job, found in zip(jobs, trained, strict=True):
             metrics |= found
@@ -209,6 +211,10 @@ class CentralCriticLearner(Learner):
         data = train_batch.data
         if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
             data["advantages"] = normalized(data["advantages"])
+        if "factors" in data:
+            data["advantages"] = data["advantages"] * data.pop("factors")
+        if config.normalize_values:  # the losses compare what networks give, so old values and targets take their units
+            data |= in_network_units(actor, self.critics[name], data)
         over_actions = config.critic_values == "actions" and config.objective == "ppo"
         if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0 or over_actions:
             # Both penalties, and ratios of all actions, compare with the policy as it is before the first step.
@@ -288,11 +294,12 @@ class CentralCriticLearner(Learner):
         # An estimate of the KL divergence from the sampled actions.
         parts = {"policy_loss": losses, "entropy": measured.entropy, "kl": data["action_logp"] - measured.logp}
         if config.objective != "pg":
-            learned = self.critics[name].of_taken(outputs.values, data["actions"])
+            critic, actions = self.critics[name], data["actions"]
+            learned = critic.of_taken(outputs.values, actions)
             targets, old_values = data["value_targets"], data.get("values", learned)
-            parts["vf_loss"], by_values = value_loss(learned, targets, old_values, config.vf_clip_param)
-            by_values = by_values.mul_(config.vf_loss_coeff / rows)
-            slopes.by_values = self.critics[name].by_all(by_values, outputs.values, data["actions"])
+            limits = config.vf_clip_param, config.vf_huber_delta
+            parts["vf_loss"], by_values = value_loss(learned, targets, old_values, *limits)
+            slopes.by_values = critic.by_all(by_values.mul_(config.vf_loss_coeff / rows), outputs.values, actions)
         numbers = means_of(parts, rows)
         vf_loss = numbers.setdefault("vf_loss", torch.zeros_like(numbers["entropy"]))
         loss = (
@@ -386,9 +393,3 @@ class CentralCriticLearner(Learner):
         self.kl_coeffs = dict(state["kl_coeffs"])
         for name, magnet in self.magnets.items():
             magnet.load_state_dict(state["magnets"][name])
-
-
-def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
-    wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
-    if actor.noise_sets_std and wants_entropy:
-        raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

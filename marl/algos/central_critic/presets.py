@@ -1,4 +1,4 @@
-"""pg, a2c, a3c, impala, ppo, mappo, mmd, nashpg."""
+"""pg, a2c, ia2c, maa2c, a3c, impala, ppo, ippo, mappo, happo, mmd, nashpg."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ PRESETS = (
         {"objective": "ppo", "critic_sees": "group"},
         "PPO whose critic sees the whole group.",
         ("objective",),
+    ),
+    Preset(
+        "happo",
+        FAMILY,
+        {"objective": "ppo", "critic_sees": "group", "share_reward": True, "sequential_update": True},
+        "MAPPO whose policies learn one after the other, each weighed by how those before it have changed.",
+        ("objective", "sequential_update"),
     ),
     Preset(
         "mmd",
