@@ -1,12 +1,12 @@
-"""Critics of actions: ``Q(view, a)`` of every choice of an agent, and the policy's loss over all of them (``critic_values: actions``).
+"""Critics of actions (``critic_values: actions``): ``Q(view, a)`` of every choice, and the policy's loss over all of them.
 
     V(view)   = sum_a pi(a | o) Q(view, a)
     G_t       = r + gamma ** elapsed * (V' + lambda * (G' - Q(view', a')))          what Q of the action that was taken learns
     actor     = -sum_a pi_old(a) min(ratio_a A_a, clip(ratio_a) A_a)       A_a = Q(view, a) - sum_b pi_old(b) Q(view, b)
 
-``ratio_a = pi(a) / pi_old(a)``. A critic of states judges the one action that was taken by what came after it. Here every action
-is judged by what is known of it, so that the draw of the action is no noise in the gradient: it is the mean over the agent's own
-actions of the usual one. What the others draw, and what is hidden, stays noise unless the critic sees it.
+``ratio_a = pi(a) / pi_old(a)``. A critic of states judges the one action that was taken by what came after it. Here every
+action is judged by what is known of it, so that the draw of the action is no noise in the gradient: it is the mean over the
+agent's own actions of the usual one. What the others draw, and what is hidden, stays noise unless the critic sees it.
 """
 
 from __future__ import annotations

@@ -118,14 +118,9 @@ class Critic(nn.Module):
     """A value per row: of the agent's own observation, or of the joint view. With more ``outputs`` so many."""
 
     def __init__(
-        self,
-        view: CriticView,
-        actor: StochasticPolicy,
-        model: ModelConfig,
-        seed: int,
-        normalize: bool = False,
+        self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int, normalize: bool = False,
         outputs: int = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.view, self.outputs = view, outputs
         self.value_scale = ValueScale() if normalize and not actor.shares_value else None
@@ -150,7 +145,8 @@ class Critic(nn.Module):
             self.network.observe(obs, agent_index)
 
     def forward(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> Tensor:
-        """``[N]``, or ``[N, outputs]`` of several, as the network gives them (see ``value_scale``); ``seen`` is what the view shows."""
+        """``[N]``, or ``[N, outputs]`` of several, as the network gives them (see ``value_scale``); ``seen`` is what the view
+        shows."""
         out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
         return self.values_of(out)
 

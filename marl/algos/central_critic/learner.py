@@ -294,13 +294,12 @@ class CentralCriticLearner(Learner):
         # An estimate of the KL divergence from the sampled actions.
         parts = {"policy_loss": losses, "entropy": measured.entropy, "kl": data["action_logp"] - measured.logp}
         if config.objective != "pg":
-            learned = self.critics[name].of_taken(outputs.values, data["actions"])
+            critic, actions = self.critics[name], data["actions"]
+            learned = critic.of_taken(outputs.values, actions)
             targets, old_values = data["value_targets"], data.get("values", learned)
-            parts["vf_loss"], by_values = value_loss(
-                learned, targets, old_values, config.vf_clip_param, config.vf_huber_delta
-            )
-            by_values = by_values.mul_(config.vf_loss_coeff / rows)
-            slopes.by_values = self.critics[name].by_all(by_values, outputs.values, data["actions"])
+            limits = config.vf_clip_param, config.vf_huber_delta
+            parts["vf_loss"], by_values = value_loss(learned, targets, old_values, *limits)
+            slopes.by_values = critic.by_all(by_values.mul_(config.vf_loss_coeff / rows), outputs.values, actions)
         numbers = means_of(parts, rows)
         vf_loss = numbers.setdefault("vf_loss", torch.zeros_like(numbers["entropy"]))
         loss = (

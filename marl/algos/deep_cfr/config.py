@@ -45,8 +45,8 @@ class DeepCfrConfig(LearnerConfig):
     )
     memory_of: Literal["rows", "views"] = Field(
         "rows",
-        description="rows: memories keep single rows. views: all rows that show the same become one with their weighted mean, so "
-        "that a memory has as many rows as there are different views, and no noise of sampling.",
+        description="rows: memories keep single rows. views: all rows that show the same become one with their weighted mean, "
+        "so that a memory has as many rows as there are different views, and no noise of sampling.",
     )
     restart_regrets: bool = Field(
         True, description="The regret network begins anew in each iteration, as in the paper; false: it goes on."

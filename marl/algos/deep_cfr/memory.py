@@ -1,12 +1,12 @@
 """Memories of regrets and of strategies: a sample of single rows, or one row for everything that looks the same.
 
-The losses of this family depend on rows that show the same by two numbers alone, the sum of their weights and the weighted mean
-of their targets:
+The losses of this family depend on rows that show the same by two numbers alone, the sum of their weights and the weighted
+mean of their targets:
 
     sum_i w_i (R(o) - r_i)^2  =  W (R(o) - mean)^2 + constant            -sum_i w_i sigma_i log pi(o)  =  -W mean log pi(o)
 
-So in a game with no more different views than there is memory, ``Merged`` keeps the whole past in one row per view, without any
-noise of sampling: what a network is fitted to is the sum that CFR itself would keep.
+So in a game with no more different views than there is memory, ``Merged`` keeps the whole past in one row per view, without
+any noise of sampling: what a network is fitted to is the sum that CFR itself would keep.
 """
 
 from __future__ import annotations
