@@ -94,10 +94,7 @@ class Crew:
             codes = now["cells"][copy].tolist()
             places, facing, held = (now[name][copy].tolist() for name in ("places", "facing", "held"))
             chosen.append(
-                [
-                    pair[i].action(codes, places[i], facing[i], held[i], places[1 - i], held[1 - i])
-                    for i in range(2)
-                ]
+                [pair[i].action(codes, places[i], facing[i], held[i], places[1 - i], held[1 - i]) for i in range(2)]
             )
         return np.array(chosen)
 

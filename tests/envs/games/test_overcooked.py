@@ -180,7 +180,9 @@ def test_an_episode_follows_from_its_seed_whatever_the_copy() -> None:
     few, many = kitchens(2, random_reset=True), kitchens(5, random_reset=True)
     few.reset(np.array([1]), np.array([40]))
     frame = many.reset(np.array([3]), np.array([40]))
-    np.testing.assert_array_equal(few.step([np.full((2, 2), STAY)]).obs[0][1], many.step([np.full((5, 2), STAY)]).obs[0][3])
+    np.testing.assert_array_equal(
+        few.step([np.full((2, 2), STAY)]).obs[0][1], many.step([np.full((5, 2), STAY)]).obs[0][3]
+    )
     assert not np.array_equal(frame.obs[0][3], frame.obs[0][4])
 
 

@@ -40,7 +40,8 @@ class OvercookedConfig(Config):
     )
     max_steps: PositiveInt = Field(400, description="Env steps after which an episode is truncated.")
     shaped_rewards: float = Field(
-        0.0, description="Weight of the shaped rewards (onion into a pot 3, useful plate 3, soup taken 5) in the rewards."
+        0.0,
+        description="Weight of the shaped rewards (onion into a pot 3, useful plate 3, soup taken 5) in the rewards.",
     )
     random_reset: bool = Field(
         False, description="Episodes begin with cooks anywhere, anything in their hands and pots at any stage."
@@ -122,7 +123,9 @@ class OvercookedGames(NativeEnv):
     def set_task(self, env_id: int, task: object) -> None:
         """The weight of the shaped rewards from the env's next reset on, so that they can fade while policies learn."""
         if isinstance(task, bool) or not isinstance(task, int | float):
-            raise ConfigError(f"{self.name}: set_task({env_id}, {task!r}). Expected the weight of shaped rewards, a number.")
+            raise ConfigError(
+                f"{self.name}: set_task({env_id}, {task!r}). Expected the weight of shaped rewards, a number."
+            )
         self.next_weight[env_id] = task
 
     # -- a step ----------------------------------------------------------------------------------------------------

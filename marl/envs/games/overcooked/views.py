@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from marl.data.task import Floats, Ints
 from marl.envs.games.overcooked.rules import (
-    COUNTER, GOAL, ITEMS, NUM_CODES, ONION, ONION_PILE, PLATE, PLATE_PILE, POT, POT_EMPTY, POT_FULL, POT_READY, SOUP,
+    COUNTER,
+    GOAL,
+    ITEMS,
+    NUM_CODES,
+    ONION,
+    ONION_PILE,
+    PLATE,
+    PLATE_PILE,
+    POT,
+    POT_EMPTY,
+    POT_FULL,
+    POT_READY,
+    SOUP,
 )  # fmt: skip
 
 CHANNELS = 26
