@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 
 NOTHING, ONION, PLATE, SOUP = range(4)
 FLOOR, COUNTER, ONION_PILE, PLATE_PILE, GOAL, POT = 0, 1, 5, 6, 7, 8
@@ -20,7 +20,7 @@ INTERACT = 5
 Codes = Sequence[int]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _ways(floor: tuple[bool, ...], width: int, target: int) -> dict[int, int]:
     """The action that leads to the target or faces it, by the cell of floor where a cook stands."""
     ways: dict[int, int] = {}

@@ -17,10 +17,25 @@ from pydantic import Field, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv, State, StepOutput
-from marl.envs.games.overcooked.layouts import LAYOUTS, Layout, read_layout
+from marl.envs.games.overcooked.layouts import LAYOUTS, read_layout
 from marl.envs.games.overcooked.rules import (
-    ACTIONS, CHANGES_CELL, CODE_AFTER, COOKED, HELD_AFTER, IDLE, INTERACT, ITEMS, NOTHING, PLATE, PLATE_ON_COUNTER,
-    PLATE_TAKEN, POT, POT_EMPTY, REWARD, SHAPED, TAKES_PLATE,
+    ACTIONS,
+    CHANGES_CELL,
+    CODE_AFTER,
+    COOKED,
+    HELD_AFTER,
+    IDLE,
+    INTERACT,
+    ITEMS,
+    NOTHING,
+    PLATE,
+    PLATE_ON_COUNTER,
+    PLATE_TAKEN,
+    POT,
+    POT_EMPTY,
+    REWARD,
+    SHAPED,
+    TAKES_PLATE,
 )  # fmt: skip
 from marl.envs.games.overcooked.scene import kitchen_picture, kitchen_scene
 from marl.envs.games.overcooked.views import BOUNDS, CHANNELS, COOK, HOW_URGENT, OTHER, URGENT, Views
@@ -28,6 +43,9 @@ from marl.envs.games.particles.seeding import Doubles, uniform
 from marl.errors import ConfigError
 
 AGENTS = ("agent_0", "agent_1")
+POSTURE_BITS = (
+    4  # of a direction and a load, which are OTHER = 16 postures; shifts are several times faster than division
+)
 
 
 class OvercookedConfig(Config):
@@ -55,7 +73,7 @@ class OvercookedGames(NativeEnv):
     """``num_envs`` kitchens. Global state: what the first cook sees, every number divided by its largest value.
 
     Arrays end with the axis of the copies: ``cells`` ``[C, E]`` are codes of ``rules.py``; ``places`` (cells), ``facing``
-    (up, down, right, left) and ``held`` are ``[2, E]``. ``shaped`` ``[E, 2]`` are the shaped rewards of the last step, unweighted.
+    (up, down, right, left) and ``held`` are ``[2, E]``. ``shaped`` ``[E, 2]`` are the last step's shaped rewards, unweighted.
     """
 
     config_class = OvercookedConfig
@@ -221,9 +239,11 @@ class OvercookedGames(NativeEnv):
         firsts, other = self._firsts.take(moved), self._other.take(moved)
         late = np.concatenate([urgent, urgent]).take(moved)
         # All floor first: a cook may stand where the other one has been.
-        self.views.paint(firsts, before // OTHER, late, late)
-        looks = now % OTHER + COOK + late
-        self.views.paint(firsts, now // OTHER, looks + other, looks + (OTHER - other))
+        self.views.paint(firsts, before >> POSTURE_BITS, late, late)
+        looks = (now & (OTHER - 1)) + late
+        looks += COOK
+        looks_to_first = looks + other
+        self.views.paint(firsts, now >> POSTURE_BITS, looks_to_first, looks_to_first ^ OTHER)
         self._painted = posture
 
     def _repaint(self, env_ids: Ints) -> None:

@@ -73,7 +73,7 @@ CODE_AFTER = np.array([outcome.code for outcome in _OUTCOMES])
 HELD_AFTER = np.array([outcome.held for outcome in _OUTCOMES])
 REWARD = np.array([outcome.reward for outcome in _OUTCOMES], np.float32)
 SHAPED = np.array([outcome.shaped for outcome in _OUTCOMES], np.float32)
-CHANGES_CELL = CODE_AFTER != np.arange(len(_OUTCOMES)) % IDLE // len(ITEMS)
+CHANGES_CELL = np.arange(len(_OUTCOMES)) % IDLE // len(ITEMS) != CODE_AFTER
 
 # By code, what a step of time makes of it: full pots cook until they are ready.
 COOKED = np.arange(NUM_CODES)

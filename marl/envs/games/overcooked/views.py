@@ -5,8 +5,8 @@ Channels, as in JaxMARL: 0 the cook itself, 1 the other; 2-5 where it faces (up,
 in a soup, 20 steps a pot still cooks, 21 soups that are ready, 22 plates, 23 onions (on counters or in hands); 25 everywhere 1
 in the last steps of an episode. 13, 17, 19 and 24 are for tomatoes, of which there are none.
 
-What stands in a cell is one of ``NUM_LOOKS`` *looks*: a code of ``rules.py``, or a cook who faces somewhere and holds something;
-each of them once more for the last steps.
+What stands in a cell is one of ``NUM_LOOKS`` *looks*: a code of ``rules.py``, or a cook who faces somewhere and holds
+something; each of them once more for the last steps.
 """
 
 from __future__ import annotations
