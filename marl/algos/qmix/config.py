@@ -40,8 +40,8 @@ class QmixConfig(ReplayConfig):
     )
     normalize_rewards: bool | None = Field(
         None,
-        description="Networks and mixers count in a unit that follows the size of the rewards seen so far (their root mean "
-        "square, and at least a twentieth of the largest); values are told in rewards all the same. null: unless num_atoms or "
+        description="Networks and mixers count in a unit that follows the size of the rewards seen so far (their mean size, "
+        "and at least a twentieth of the largest); values are told in rewards all the same. null: unless num_atoms or "
         "reward_scale is given.",
         json_schema_extra=declare(
             needs(one_of("num_atoms", 1), when=(True,), why="chances of returns have v_min and v_max for that"),

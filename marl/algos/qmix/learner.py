@@ -9,9 +9,9 @@ of their means (C51), with ``noisy`` layers every update draws the networks that
 
 Details that matter for results: networks and mixers count in a ``unit`` that follows the size of the rewards; double Q over
 each member's own argmax; targets copied every ``target_update_every`` updates; legal-action masks in every maximum; absent
-members count as zero; the state of the mixer is the env's own state or, where it has none, the members' observations side by side,
-less its running mean and over its running deviation. Recurrent members learn from sequences of ``max_seq_len`` decisions that
-begin with the memory they were played with.
+members count as zero; the state of the mixer is the env's own state or, where it has none, the members' observations side by
+side, less its running mean and over its running deviation. Recurrent members learn from sequences of ``max_seq_len``
+decisions that begin with the memory they were played with.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from marl.algos.qmix.losses import backed_up, td_loss
 from marl.algos.qmix.minibatch import Compared, Drawing, Minibatch
 from marl.algos.qmix.mixers import Tape as MixerTape
 from marl.algos.qmix.report import Update, summary
+from marl.algos.qmix.returns_seen import ReturnsSeen
 from marl.algos.qmix.reward_unit import RewardUnit
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import (
@@ -88,6 +89,7 @@ class QmixLearner(OffPolicyLearner):
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
         self.reward_unit = RewardUnit()
+        self.returns_seen = ReturnsSeen(config.gamma)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -106,9 +108,10 @@ class QmixLearner(OffPolicyLearner):
     def remember(self, batch: MultiAgentBatch) -> None:
         known = self.reward_unit.known
         for team in self.teams:
-            rewards = team.remember(batch, self.task, self.config, self.policies)
+            rows = team.remember(batch, self.task, self.config, self.policies)
+            self.returns_seen.observe(team.name, rows)
             if self.config.normalizes:
-                self.reward_unit.observe(rewards)
+                self.reward_unit.observe(rows["rewards"])
         if self.reward_unit.known:
             # Values that were learned stay what they are; what random layers say of an env that never paid is none.
             self._set_unit(self.reward_unit.value, keep_values=known and self.counters["num_updates"] > 0)
@@ -138,7 +141,9 @@ class QmixLearner(OffPolicyLearner):
                 updates.append(self._train(minibatches, optimisers))
         if not updates:
             return {}
-        metrics = summary(sorted(self.trained), updates)
+        # Soft values count entropy too, which no reward pays.
+        returns = {} if self.config.temperature else self.returns_seen.bounds()
+        metrics = summary(sorted(self.trained), updates, returns)
         for name in self.trained & self.custom.keys():
             metrics[name] |= self.custom[name].stats()
         return metrics
@@ -313,6 +318,7 @@ class QmixLearner(OffPolicyLearner):
             **self._common_state(),
             "debt": self.update_ratio.debt,
             "reward_unit": self.reward_unit.state_dict(),
+            "returns_seen": self.returns_seen.state_dict(),
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -322,8 +328,9 @@ class QmixLearner(OffPolicyLearner):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
         self.update_ratio.debt = state["debt"]
-        if "reward_unit" in state:
+        if "reward_unit" in state:  # not in states of older releases
             self.reward_unit.load_state_dict(state["reward_unit"])
+            self.returns_seen.load_state_dict(state["returns_seen"])
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():

@@ -1,4 +1,4 @@
-"""dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
+"""dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ class Team:
 
     def remember(
         self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]
-    ) -> Floats:
+    ) -> SampleBatch:
         """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played; returns
-        their rewards as they are learned from."""
+        them with rewards as they are learned from."""
         if self.policy is None:
             rows = self._mixed_rows(batch, config.gamma, learning)
         else:
@@ -58,7 +58,7 @@ class Team:
             complete = self.chunks.add(rows)
             if complete is not None:
                 self.replay.add(complete, complete["stream"][:, 0])
-        return rows["rewards"]
+        return rows
 
     def _observe(self, rows: SampleBatch) -> None:
         """Let the mixer's filter learn; its slow copy sees states in the same way at once."""
