@@ -129,6 +129,7 @@ NEEDS: list[Row] = [
     *algo(
         "MarwilConfig", "marwil",
         ("gamma", 0.9, "vf_coeff above 0", BC, {"beta": 0}),
+        ("bootstrap_at_time_limit", False, "vf_coeff above 0", BC, {"beta": 0}),
         ("vf_coeff", 0, "beta: 0", {}, {"beta": 0}),
         ("max_advantage_weight", 2.0, "beta above 0", BC, {}),
         ("moving_average_sqd_adv_norm_start", 2.0, "beta above 0", {"beta": 0}, {}),
@@ -152,6 +153,10 @@ NEEDS: list[Row] = [
         ("temperature", 0.1, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("mixing_embed_dim", 8, "mixer: monotonic", VDN, QMIX),
         ("hypernet_embed", 8, "mixer: monotonic", {}, QMIX),
+        ("normalize_state", False, "mixer: monotonic", VDN, QMIX),
+        ("normalize_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("normalize_rewards", True, "reward_scale: 1", {"reward_scale": 0.5}, {}),
+        ("center_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
     ),
     *(
         Row("ModelConfig", key, value, "conv_filters other than []", {"conv_filters": []}, {})

@@ -39,7 +39,7 @@ from marl.algos.qmix.mixers import Tape as MixerTape
 from marl.algos.qmix.report import Update, summary
 from marl.algos.qmix.returns_seen import ReturnsSeen
 from marl.algos.qmix.reward_unit import RewardUnit
-from marl.algos.qmix.teams import Team, build_teams
+from marl.algos.qmix.teams import Team, build_teams, discounted_steps
 from marl.algos.qmix.values import (
     MemberTape,
     MemberValues,
@@ -88,7 +88,7 @@ class QmixLearner(OffPolicyLearner):
         self.mixer_followers = [TargetNetwork(team.target_mixer, team.mixer) for team in mixed]
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
-        self.reward_unit = RewardUnit()
+        self.reward_unit = RewardUnit(config.center_rewards)
         self.returns_seen = ReturnsSeen(config.gamma)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -110,11 +110,15 @@ class QmixLearner(OffPolicyLearner):
         for team in self.teams:
             rows = team.remember(batch, self.task, self.config, self.policies)
             self.returns_seen.observe(team.name, rows)
-            if self.config.normalizes:
-                self.reward_unit.observe(rows["rewards"])
-        if self.reward_unit.known:
+            self.reward_unit.observe(rows["rewards"], discounted_steps(rows["elapsed"], self.config.gamma))
+        if self.config.normalizes and self.reward_unit.known:
             # Values that were learned stay what they are; what random layers say of an env that never paid is none.
             self._set_unit(self.reward_unit.value, keep_values=known and self.counters["num_updates"] > 0)
+
+    @property
+    def unit(self) -> float:
+        """In which networks count."""
+        return self.reward_unit.value if self.config.normalizes else 1.0
 
     def _set_unit(self, unit: float, *, keep_values: bool) -> None:
         """Networks, mixers and their slow copies count in this unit from now on."""
@@ -141,8 +145,9 @@ class QmixLearner(OffPolicyLearner):
                 updates.append(self._train(minibatches, optimisers))
         if not updates:
             return {}
-        # Soft values count entropy too, which no reward pays.
-        returns = {} if self.config.temperature else self.returns_seen.bounds()
+        returns = self.returns_seen.bounds()
+        if self.config.temperature or self.config.center_rewards:
+            returns = {}  # soft values count entropy too, which no reward pays; centred rewards are others
         metrics = summary(sorted(self.trained), updates, returns)
         for name in self.trained & self.custom.keys():
             metrics[name] |= self.custom[name].stats()
@@ -240,7 +245,7 @@ class QmixLearner(OffPolicyLearner):
             return compare_distributions(minibatch, values, choosing, online, self.config.priorities)
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
-        unit = self.reward_unit.value
+        unit = self.unit
         loss, slope = td_loss(chosen / unit, target / unit, t.weights, self.config.huber_delta)
         members = team.mixer.pull(tape, slope / unit) * t.now.present
         surprise = (chosen - target) / unit
@@ -258,7 +263,14 @@ class QmixLearner(OffPolicyLearner):
         else:
             members = best_values(choosing, minibatch.valuing, later.legal)
         next_value = minibatch.team.target_mixer.mix(members * later.present, minibatch.mixing)
-        return backed_up(minibatch.t.rewards, minibatch.discount, next_value)
+        return backed_up(self._centred(minibatch.t), minibatch.discount, next_value)
+
+    def _centred(self, t: Transitions) -> Tensor:
+        """Rewards less their mean in every step that a decision lasted, with ``center_rewards``."""
+        mean = self.reward_unit.mean
+        if mean == 0.0:
+            return t.rewards
+        return t.rewards - mean * discounted_steps(t.elapsed.double(), self.config.gamma).float()
 
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""
