@@ -100,6 +100,9 @@ NEEDS: list[Row] = [
         ("critic_sees", "group", CRITIC, PG, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
         ("vf_loss_coeff", 0.1, CRITIC, PG, {}),
+        ("vf_huber_delta", 1.0, CRITIC, PG, {}),
+        ("normalize_values", True, CRITIC, PG, {}),
+        ("sequential_update", True, "objective: ppo", A2C, {}),
         ("num_sgd_iter", 3, "objective: ppo", A2C, {}),
         ("sgd_minibatch_size", 7, "objective: ppo", A2C, {}),
         ("clip_param", 0.1, "objective: ppo", A2C, {}),
@@ -382,7 +385,7 @@ POLICY_NEEDS: list[PolicyRow] = [
 OF_NO_USE: list[tuple[str, str, Any]] = [
     *(("es", key, value) for key, value in (
         ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
-        ("intrinsic", {"kind": "rnd"}),
+        ("intrinsic", {"kind": "rnd"}), ("bootstrap_at_time_limit", False),
     )),
     *(("sarsa", key, value) for key, value in (
         ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
@@ -391,6 +394,7 @@ OF_NO_USE: list[tuple[str, str, Any]] = [
     ("marwil", "intrinsic", {"kind": "rnd"}),
     *(("deep_cfr", key, value) for key, value in (
         ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("intrinsic", {"kind": "rnd"}),
+        ("bootstrap_at_time_limit", False),
     )),
 ]  # fmt: skip
 

@@ -69,6 +69,10 @@ def stochastic_head(graph: Graph, policy: StochasticPolicy, out: str) -> Stored:
         _hand_out_normal(graph, mean, _log_std(graph, policy, out, options + numbers), numbers)
     if policy.shares_value:
         last = graph.reshape(graph.pick(out, [policy.model.outputs - 1]), ())
+        if policy.value_scale is not None:
+            centre, deviation = policy.value_scale.mean_and_deviation
+            scaled = graph.add("Mul", last, graph.constant(deviation))
+            last = graph.add("Add", scaled, graph.constant(centre))
         graph.output("value", last, np.float32, (), "of the state, as the policy's own layers give it")
     return Stored(choices, mean)
 

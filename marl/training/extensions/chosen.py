@@ -32,6 +32,7 @@ class Extensions:
         self.estimates = Estimates(setup.scenario)
         self.endless = Endless()
         self.plausible = Plausible()
+        self.more: list[Extension] = []  # of whoever drives the trainer, after all others
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
@@ -54,4 +55,5 @@ class Extensions:
         yield self.exploitability
         yield self.video
         yield self.callbacks
-        yield self.curriculum  # last: a user's hook may still change the result that ends a stage
+        yield self.curriculum  # last of ours: a user's hook may still change the result that ends a stage
+        yield from self.more
