@@ -163,13 +163,18 @@ info.learner.POLICY.learner_stats.backward_kl | nats | How far the policy has mo
 info.learner.POLICY.learner_stats.magnet_kl | nats | How far the policy is from its magnet, the slow copy that pulls
     it back.
 info.learner.POLICY.learner_stats.td_loss | squared reward | Mean squared temporal difference: how far the values are
-    from reward plus discounted next value. With num_atoms above 1: the cross entropy between distributions, in nats.
+    from reward plus discounted next value. With normalize_rewards: in squares of the network's unit. With num_atoms above 1:
+    the cross entropy between distributions, in nats.
 info.learner.POLICY.learner_stats.mean_td_error | reward | Mean absolute difference between the values of what was
     done and their targets.
 info.learner.POLICY.learner_stats.mean_q | reward | Mean value that the learner gives to what was done. Far above the
     real returns, it overestimates.
 info.learner.POLICY.learner_stats.min_q | reward | The smallest of these values in a training batch.
 info.learner.POLICY.learner_stats.max_q | reward | The largest of these values in a training batch.
+info.learner.POLICY.learner_stats.min_return | reward | The lowest return that the rewards seen so far can explain:
+    what the worst episodes paid; what is cut off counts as if it went on for ever.
+info.learner.POLICY.learner_stats.max_return | reward | The highest such return. Where max_q stays far above it, a
+    note says so once: the values feed on their own mistakes.
 info.learner.POLICY.learner_stats.critic_loss | squared reward | Mean squared error of the critics against their
     targets.
 info.learner.POLICY.learner_stats.actor_loss | reward | Minus the value that the critic gives to what the actor would
