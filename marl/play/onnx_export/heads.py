@@ -33,6 +33,8 @@ def value_head(graph: Graph, policy: ValuePolicy, out: str) -> Stored:
         atoms = _dueling(graph, atoms, n)
     if policy.num_atoms == 1:
         values = graph.reshape(atoms, (n,))
+        if policy.unit is not None:  # of the network: values are told in rewards
+            values = graph.add("Mul", values, graph.constant(array(policy.unit)))
     else:
         values = _mean_of_atoms(graph, policy, atoms)
     values = _legal(graph, policy.kind, values)

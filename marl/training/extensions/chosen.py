@@ -30,6 +30,7 @@ class Extensions:
         self.evaluation = Evaluation(setup.scenario.evaluation)
         self.estimates = Estimates(setup.scenario)
         self.endless = Endless()
+        self.more: list[Extension] = []  # of whoever drives the trainer, after all others
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
@@ -51,4 +52,5 @@ class Extensions:
         yield self.exploitability
         yield self.video
         yield self.callbacks
-        yield self.curriculum  # last: a user's hook may still change the result that ends a stage
+        yield self.curriculum  # last of ours: a user's hook may still change the result that ends a stage
+        yield from self.more
