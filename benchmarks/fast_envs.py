@@ -28,6 +28,11 @@ ORIGINALS = {
     "fast:simple_spread": "mpe2.simple_spread_v3",
     "fast:simple_tag": "mpe2.simple_tag_v3",
     "fast:simple_speaker_listener": "mpe2.simple_speaker_listener_v4",
+    "fast:simple_adversary": "mpe2.simple_adversary_v3",
+    "fast:simple_push": "mpe2.simple_push_v3",
+    "fast:simple_crypto": "mpe2.simple_crypto_v3",
+    "fast:simple_reference": "mpe2.simple_reference_v3",
+    "fast:simple_world_comm": "mpe2.simple_world_comm_v3",
 }
 COPIES = (256, 1024)
 BAR = 100.0  # times the original: simple_spread, 256 copies

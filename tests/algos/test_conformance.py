@@ -21,7 +21,7 @@ CHOICES_ONLY = TABLES | OF_VALUES | {"deep_cfr", "escher"}
 NOT_FROM_GRIDS = {"deep_cfr", "es", "escher"}
 PLAYED_ALONE = {"monte_carlo", "sarsa"}  # no value of an action that was not played counts in their updates
 ASKED_FOR_GRIDS = ("order of the copies", "seeds", "obeys masks while learning", "agents that are absent")
-WITH_COPIES = OF_VALUES | {"apex_ddpg", "ddpg", "maddpg", "nashpg", "sac", "td3"}
+WITH_COPIES = OF_VALUES | {"apex_ddpg", "ddpg", "maddpg", "masac", "nashpg", "sac", "td3"}
 
 
 @pytest.mark.slow

@@ -2,15 +2,16 @@
 
     chosen = mixer(Q_a(o_a, u_a), s)
     target = sum r + gamma ** elapsed * mixer'(max_u Q'_a(o'_a, u), s')
-    loss   = (chosen - target)^2
+    loss   = ((chosen - target) / unit)^2
 
 With a ``temperature`` the maximum is a soft one (soft Q-learning), with ``num_atoms`` chances of returns are compared instead
 of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet).
 
-Details that matter for results: double Q over each member's own argmax; targets copied every ``target_update_every``
-updates; legal-action masks in every maximum; absent members count as zero; the state of the mixer is the env's own
-state or, where it has none, the members' observations side by side. Recurrent members learn from sequences of
-``max_seq_len`` decisions that begin with the memory they were played with.
+Details that matter for results: networks and mixers count in a ``unit`` that follows the size of the rewards; double Q over
+each member's own argmax; targets copied every ``target_update_every`` updates; legal-action masks in every maximum; absent
+members count as zero; the state of the mixer is the env's own state or, where it has none, the members' observations side by side,
+less its running mean and over its running deviation. Recurrent members learn from sequences of ``max_seq_len`` decisions that
+begin with the memory they were played with.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from marl.algos.qmix.losses import backed_up, td_loss
 from marl.algos.qmix.minibatch import Compared, Drawing, Minibatch
 from marl.algos.qmix.mixers import Tape as MixerTape
 from marl.algos.qmix.report import Update, summary
+from marl.algos.qmix.reward_unit import RewardUnit
 from marl.algos.qmix.teams import Team, build_teams
 from marl.algos.qmix.values import (
     MemberTape,
@@ -85,6 +87,7 @@ class QmixLearner(OffPolicyLearner):
         self.mixer_followers = [TargetNetwork(team.target_mixer, team.mixer) for team in mixed]
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
+        self.reward_unit = RewardUnit()
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -101,8 +104,23 @@ class QmixLearner(OffPolicyLearner):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def remember(self, batch: MultiAgentBatch) -> None:
+        known = self.reward_unit.known
         for team in self.teams:
-            team.remember(batch, self.task, self.config, self.policies)
+            rewards = team.remember(batch, self.task, self.config, self.policies)
+            if self.config.normalizes:
+                self.reward_unit.observe(rewards)
+        if self.reward_unit.known:
+            # Values that were learned stay what they are; what random layers say of an env that never paid is none.
+            self._set_unit(self.reward_unit.value, keep_values=known and self.counters["num_updates"] > 0)
+
+    def _set_unit(self, unit: float, *, keep_values: bool) -> None:
+        """Networks, mixers and their slow copies count in this unit from now on."""
+        for name in self.trained:
+            self.values[name].set_unit(unit, keep_values=keep_values)
+            self.targets[name].set_unit(unit, keep_values=keep_values)
+        for team in self.teams:
+            team.mixer.set_unit(unit, keep_values=keep_values)
+            team.target_mixer.set_unit(unit, keep_values=keep_values)
 
     def train(self, env_steps: int) -> Metrics:
         stored = sum(len(team.replay) for team in self.teams)
@@ -217,9 +235,11 @@ class QmixLearner(OffPolicyLearner):
             return compare_distributions(minibatch, values, choosing, online, self.config.priorities)
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
-        loss, slope = td_loss(chosen, target, t.weights, self.config.huber_delta)
-        members = team.mixer.pull(tape, slope) * t.now.present
-        return Compared(chosen, target, chosen - target, loss, slopes_of_chosen(members, t.actions, values))
+        unit = self.reward_unit.value
+        loss, slope = td_loss(chosen / unit, target / unit, t.weights, self.config.huber_delta)
+        members = team.mixer.pull(tape, slope / unit) * t.now.present
+        surprise = (chosen - target) / unit
+        return Compared(chosen, target, surprise, loss, slopes_of_chosen(members, t.actions, values))
 
     def _chosen(self, team: Team, t: Transitions, values: Values) -> tuple[Tensor, MixerTape]:
         """``mixer(Q_a(o_a, u_a), s)`` and the way back through the mixer; an absent member counts as zero."""
@@ -238,9 +258,9 @@ class QmixLearner(OffPolicyLearner):
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""
         for name in self.trained:
-            self.followers[name].move(1.0)
+            self.followers[name].move(self.config.tau)
         for mixer in self.mixer_followers:
-            mixer.move(1.0)
+            mixer.move(self.config.tau)
         self.counters["num_target_updates"] += 1
         self.counters["last_target_update_ts"] = max(self.timesteps.values())
 
@@ -292,6 +312,7 @@ class QmixLearner(OffPolicyLearner):
         return {
             **self._common_state(),
             "debt": self.update_ratio.debt,
+            "reward_unit": self.reward_unit.state_dict(),
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -301,6 +322,8 @@ class QmixLearner(OffPolicyLearner):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
         self.update_ratio.debt = state["debt"]
+        if "reward_unit" in state:
+            self.reward_unit.load_state_dict(state["reward_unit"])
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():
