@@ -71,7 +71,7 @@ def told(env: str) -> list[str]:
     return [line.strip() for line in lines]
 
 
-OURS = [*GAMES, "fast:lbf", "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener"]
+OURS = [*GAMES, "fast:lbf", "fast:rware", "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener"]
 
 
 def test_every_env_of_ours_is_tried() -> None:
