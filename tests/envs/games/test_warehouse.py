@@ -64,6 +64,14 @@ def test_with_a_shelf_nobody_drives_below_another_one_and_without_one_everybody_
     assert games.floor.place(games.shelf_cell)[1].tolist() == [[1, 2]]
 
 
+def test_with_a_shelf_one_may_follow_another_one_with_a_shelf() -> None:
+    games = WarehouseGames(1, {"layout": "x.\nx.\n.g", "request_queue_size": 1})
+    games.place(0, [(0, 0, DOWN), (1, 0, DOWN)], [0])
+    played(games, [LOAD, LOAD], [FORWARD, FORWARD])
+    assert games.floor.place(games.robot_cell)[0].tolist() == [[1, 2]]
+    assert games.floor.place(games.shelf_cell)[0].tolist() == [[1, 2]]
+
+
 def test_turns_lead_round_in_both_directions() -> None:
     games, seen = one_room((1, 1, UP)), []
     for action in [RIGHT] * 4 + [LEFT] * 4:
