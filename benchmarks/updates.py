@@ -49,7 +49,7 @@ BARE = {
     **dict.fromkeys(
         ("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic
     ),
-    **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
+    **dict.fromkeys(("dqn", "hysteretic", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,
     "rainbow": Rainbow,

@@ -29,7 +29,7 @@ WALKS: dict[str, Any] = {"traversals": 2, "regret_updates": 2, "average_updates"
 FAMILIES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(["pg", "a2c", "a3c", "ppo", "mappo", "mmd", "nashpg", "rnad", "impala", "marwil", "bc"], ON_POLICY),
     **dict.fromkeys(["dqn", "vdn", "qmix", "apex", "ddpg", "td3", "maddpg", "apex_ddpg", "sac", "nfsp"], OFF_POLICY),
-    **dict.fromkeys(["noisy_dqn", "rainbow", "softq"], OFF_POLICY),
+    **dict.fromkeys(["noisy_dqn", "rainbow", "softq", "hysteretic"], OFF_POLICY),
     **dict.fromkeys(["q_learning", "sarsa", "monte_carlo"], TABLES),
     "es": EVOLUTION,
     **dict.fromkeys(["deep_cfr", "escher"], WALKS),

@@ -1,4 +1,4 @@
-"""dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
+"""dqn, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ FAMILY = Family(
 
 PRESETS = (
     Preset("dqn", FAMILY, {"mixer": "none", "dueling": True}, "Independent action values (DQN, IQL).", ("mixer",)),
+    Preset(
+        "hysteretic",
+        FAMILY,
+        {"mixer": "none", "negative_error_weight": 0.05},
+        "dqn for teams whose members blame each other's exploration less: disappointments count little.",
+        ("mixer",),
+    ),
     Preset(
         "noisy_dqn",
         FAMILY,

@@ -1,4 +1,4 @@
-"""What `marl show` prints of dqn, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
+"""What `marl show` prints of dqn, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
 
 from __future__ import annotations
 
