@@ -66,7 +66,7 @@ BARE = {
         ),
         ActorCritic,
     ),
-    **dict.fromkeys(("dqn", "iql", "apex", "vdn", "qmix"), Values),
+    **dict.fromkeys(("dqn", "iql", "hysteretic", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,
     "rainbow": Rainbow,

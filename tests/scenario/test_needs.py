@@ -146,6 +146,7 @@ NEEDS: list[Row] = [
     *algo(
         "QmixConfig", "dqn",
         ("huber_delta", 1.0, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("negative_error_weight", 0.5, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("num_atoms", 5, "mixer: none", VDN, {}),
         ("v_min", 0.0, "num_atoms above 1", {}, {"num_atoms": 5}),
         ("v_max", 1.0, "num_atoms above 1", {}, {"num_atoms": 5}),
