@@ -28,6 +28,7 @@ from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
+from marl.envs.games.foraging.games import ForagingGames
 from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.overcooked.kitchens import OvercookedGames
@@ -47,17 +48,18 @@ from marl.envs.registry import register_built_in
 from marl.errors import UnknownNameError, did_you_mean
 
 FAST: dict[str, type[BatchedEnv]] = {
+    "lbf": ForagingGames,
     "simple_spread": SpreadGames,
     "simple_tag": TagGames,
     "simple_speaker_listener": SpeakerListenerGames,
+    "overcooked": OvercookedGames,
     "simple_adversary": AdversaryGames,
     "simple_push": PushGames,
     "simple_crypto": CryptoGames,
     "simple_reference": ReferenceGames,
     "simple_world_comm": WorldCommGames,
-    "overcooked": OvercookedGames,
 }
-"""Games of the field's tables that are natively batched: MPE and Overcooked."""
+"""Envs of other packages that are natively batched here."""
 
 register_built_in("two_step_game", TwoStepGames)
 register_built_in("matrix_game", MatrixGames)

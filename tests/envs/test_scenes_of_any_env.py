@@ -43,6 +43,7 @@ GAMES: dict[str, dict[str, Any]] = {
     "traffic": {},
     "windy_maze": {},
     "repeat_after_delay": {"length": 2, "agents": 2},
+    "fast:lbf": {"sight": 2},
     "fast:simple_spread": {},
     "fast:simple_tag": {},
     "fast:simple_speaker_listener": {"continuous_actions": True},

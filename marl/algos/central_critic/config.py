@@ -12,6 +12,7 @@ from marl.needs import above, declare, needs, one_of
 PPO = needs(one_of("objective", "ppo"))
 VTRACE = needs(one_of("objective", "vtrace"))
 WITH_CRITIC = needs(one_of("objective", "a2c", "ppo", "vtrace"), why="pg learns no values")
+OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions weighs all of them by its own values")
 
 
 class CentralCriticConfig(LearnerConfig):
@@ -29,12 +30,22 @@ class CentralCriticConfig(LearnerConfig):
         "state and its own observation.",
         json_schema_extra=declare(WITH_CRITIC),
     )
+    critic_values: Literal["state", "actions"] = Field(
+        "state",
+        description="state: the critic learns a value of what it sees, and the action that was taken is judged by what came "
+        "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
+        json_schema_extra=declare(
+            needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states"),
+            needs(one_of("normalize_values", False), why="what is scaled are values of states"),
+            needs(one_of("sequential_update", False), why="which weighs the action that was taken"),
+        ),
+    )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
     sequential_update: bool = Field(
         False,
         description="Policies of a group learn one after the other, in a new random order for each training batch, each "
         "weighed by how those before it have changed; false: all at once.",
-        json_schema_extra=declare(PPO),
+        json_schema_extra=declare(PPO, OF_STATES),
     )
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
@@ -59,7 +70,7 @@ class CentralCriticConfig(LearnerConfig):
         False,
         description="The critic learns returns scaled to mean 0 and deviation 1 by running statistics; all values that are "
         "used or shown stay in units of rewards.",
-        json_schema_extra=declare(WITH_CRITIC),
+        json_schema_extra=declare(WITH_CRITIC, OF_STATES),
     )
     vf_loss_coeff: NonNegativeFloat = Field(
         0.5, description="Weight of the critic's loss.", json_schema_extra=declare(WITH_CRITIC)

@@ -115,13 +115,14 @@ def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
 
 
 class Critic(nn.Module):
-    """A value per row: of the agent's own observation, or of the joint view."""
+    """A value per row: of the agent's own observation, or of the joint view. With more ``outputs`` so many."""
 
     def __init__(
-        self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int, normalize: bool = False
-    ) -> None:
+        self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int, normalize: bool = False,
+        outputs: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.view = view
+        self.view, self.outputs = view, outputs
         self.value_scale = ValueScale() if normalize and not actor.shares_value else None
         self.joint = view.size > 0
         self.device = actor.device
@@ -129,11 +130,11 @@ class Critic(nn.Module):
         generator = seeded(seed, 7)
         self.network: nn.Module
         if self.joint:
-            self.network = build_mlp(view.size, 1, model, generator)
+            self.network = build_mlp(view.size, outputs, model, generator)
         else:
             shown = bool(actor.features.seats)
             # Without a memory: a recurrent policy's value comes out of the policy's own layers (shares_value).
-            self.network = Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
+            self.network = Body(actor.kind, model, outputs, generator, agent_id=shown, memory=False)
         self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
         if self.value_scale is not None:
             self.value_scale.to(self.device)
@@ -144,22 +145,41 @@ class Critic(nn.Module):
             self.network.observe(obs, agent_index)
 
     def forward(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> Tensor:
-        """``[N]`` as the network gives them (see ``value_scale``); ``seen`` is what the view shows."""
+        """``[N]``, or ``[N, outputs]`` of several, as the network gives them (see ``value_scale``); ``seen`` is what the view
+        shows."""
         out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
-        return out.squeeze(1)
+        return self.values_of(out)
+
+    def values_of(self, out: Tensor) -> Tensor:
+        """The network's output as values: a single one per row has no axis of its own."""
+        return out.squeeze(-1) if self.outputs == 1 else out
+
+    def by_output(self, by_values: Tensor) -> Tensor:
+        """The way back of ``values_of``."""
+        return by_values.unsqueeze(-1) if self.outputs == 1 else by_values
+
+    def of_taken(self, values: Tensor, actions: Tensor) -> Tensor:
+        """What is learned of the values: here all of them, whatever was done."""
+        del actions
+        return values
+
+    def by_all(self, by_taken: Tensor, values: Tensor, actions: Tensor) -> Tensor:
+        """The way back of ``of_taken``: d loss / d values."""
+        del values, actions
+        return by_taken
 
     def run(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> tuple[Tensor, Tape | Tensor]:
         """As ``forward`` but without gradient, and what ``pull`` needs."""
         network = self.network
         assert isinstance(network, MLP | Body)
         out, tape = network.run(seen) if isinstance(network, MLP) else network.run(obs, agent_index)
-        return out.squeeze(1), tape
+        return self.values_of(out), tape
 
     def pull(self, tape: Tape | Tensor, by_values: Tensor) -> None:
         """Add d loss / d parameter to the gradients, from d loss / d values."""
         network = self.network
         assert isinstance(network, MLP | Body)
-        network.pull(tape, by_values.unsqueeze(1))  # type: ignore[arg-type]  # an MLP's tape is its own
+        network.pull(tape, self.by_output(by_values))  # type: ignore[arg-type]  # an MLP's tape is its own
 
     def seen(self, batch: MultiAgentBatch, rows: SampleBatch, part: slice = slice(None), after: bool = False) -> Array:
         """What the view adds to the observations of these decisions, or to what they led to; width 0 for ``own``."""

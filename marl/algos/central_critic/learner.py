@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from marl.algos import together
+from marl.algos.central_critic.action_critic import build_critic, loss_over_actions
 from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes, check_entropy
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
@@ -96,7 +97,7 @@ class CentralCriticLearner(Learner):
         config = self.configs[name]
         check_entropy(name, config, actor)
         view = CriticView(self.task, config.critic_sees, actor)
-        critic = Critic(view, actor, self.models[name], seed, config.normalize_values)
+        critic = build_critic(name, view, config, actor, self.models[name], seed)
         parameters = actor.own_parameters()
         self.networks[name] = ActorCritic(actor, None)
         if not actor.shares_value and config.objective != "pg":
@@ -214,8 +215,9 @@ class CentralCriticLearner(Learner):
             data["advantages"] = data["advantages"] * data.pop("factors")
         if config.normalize_values:  # the losses compare what networks give, so old values and targets take their units
             data |= in_network_units(actor, self.critics[name], data)
-        if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0:
-            # Both penalties compare with the policy as it is before the first step.
+        over_actions = config.critic_values == "actions" and config.objective == "ppo"
+        if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0 or over_actions:
+            # Both penalties, and ratios of all actions, compare with the policy as it is before the first step.
             with torch.no_grad():
                 sequences = train_batch.whole().sequences
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
@@ -279,20 +281,25 @@ class CentralCriticLearner(Learner):
         config, distribution, data = self.configs[name], self.actors[name].distribution, minibatch.data
         entropy_coeff, rows = self.entropy_coeffs[name], minibatch.rows
         measured = distribution.measure(outputs.params, data["actions"])
-        if config.objective == "ppo":
+        by_params: Tensor | float = 0.0
+        if config.critic_values == "actions":
+            losses, by_params = loss_over_actions(outputs.params, data.get("old_params"), outputs.values, config)
+            by_logp = torch.zeros_like(losses)
+        elif config.objective == "ppo":
             losses, by_logp = clipped_loss(measured.logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             losses, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
         # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
-        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).div_(rows))
+        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).add_(by_params).div_(rows))
         # An estimate of the KL divergence from the sampled actions.
         parts = {"policy_loss": losses, "entropy": measured.entropy, "kl": data["action_logp"] - measured.logp}
         if config.objective != "pg":
-            targets, old_values = data["value_targets"], data.get("values", outputs.values)
-            parts["vf_loss"], by_values = value_loss(
-                outputs.values, targets, old_values, config.vf_clip_param, config.vf_huber_delta
-            )
-            slopes.by_values = by_values.mul_(config.vf_loss_coeff / rows)
+            critic, actions = self.critics[name], data["actions"]
+            learned = critic.of_taken(outputs.values, actions)
+            targets, old_values = data["value_targets"], data.get("values", learned)
+            limits = config.vf_clip_param, config.vf_huber_delta
+            parts["vf_loss"], by_values = value_loss(learned, targets, old_values, *limits)
+            slopes.by_values = critic.by_all(by_values.mul_(config.vf_loss_coeff / rows), outputs.values, actions)
         numbers = means_of(parts, rows)
         vf_loss = numbers.setdefault("vf_loss", torch.zeros_like(numbers["entropy"]))
         loss = (
