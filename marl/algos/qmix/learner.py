@@ -247,8 +247,9 @@ class QmixLearner(OffPolicyLearner):
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
         unit = self.unit
-        weight = self.config.negative_error_weight
-        loss, slope = td_loss(chosen / unit, target / unit, t.weights, self.config.huber_delta, weight)
+        loss, slope = td_loss(
+            chosen / unit, target / unit, t.weights, self.config.huber_delta, self.config.negative_error_weight
+        )
         members = team.mixer.pull(tape, slope / unit) * t.now.present
         surprise = (chosen - target) / unit
         return Compared(chosen, target, surprise, loss, slopes_of_chosen(members, t.actions, values))
