@@ -36,6 +36,11 @@ class LearnerConfig(Config):
         None, description="Points [env steps, lr], joined by straight lines; replaces lr."
     )
     gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="Discount per env step.")
+    bootstrap_at_time_limit: bool = Field(
+        True,
+        description="An episode that is cut off (truncated, as by a time limit) would go on: what is left is worth what the "
+        "last observation is. false: it is over then, like one that terminates, as the time limit were part of the rules.",
+    )
     train_batch_size: PositiveInt = Field(
         32, description="On-policy: env steps per training batch. Off-policy: rows per update."
     )

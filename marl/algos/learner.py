@@ -61,6 +61,7 @@ class Learner(ABC):
         self.sharing = sharing(policies)
         self.learner_group: LearnerGroup = ALONE
         self.bonuses = Bonuses({})  # what is added to the env's rewards before `learn` is given a batch
+        self.ends_at_limits: frozenset[PolicyID] = frozenset()  # for whom a truncated episode is over
         self.trained: frozenset[PolicyID] = frozenset(policies)
         self.rng = np.random.default_rng([seed, 3])
         self.timesteps = dict.fromkeys(policies, 0)  # env steps that each policy has learned from
@@ -103,8 +104,16 @@ class Learner(ABC):
     def learn(self, batch: MultiAgentBatch) -> Metrics:
         """Take one round's batch; metrics of the policies that were updated, empty when it was not yet time."""
 
+    def as_learned(self, batch: MultiAgentBatch) -> MultiAgentBatch:
+        """The batch as this learner learns from it: with intrinsic rewards, and with ends where its policies take a time limit
+        for one."""
+        batch = self.with_bonuses(batch)
+        if self.ends_at_limits:
+            batch = batch.with_ends(self.ends_at_limits)
+        return batch
+
     def with_bonuses(self, batch: MultiAgentBatch) -> MultiAgentBatch:
-        """The batch as this learner learns from it: with the intrinsic rewards of its policies."""
+        """The batch with the intrinsic rewards of its policies."""
         return self.bonuses.add_to(batch, self.trained, self.timesteps)
 
     def prepare(self, batch: MultiAgentBatch) -> Prepared:

@@ -150,6 +150,7 @@ def build_learner(
         algo=plan.algo,
     )
     learner = roles[mine[0]].preset.family.build(spec)
+    learner.ends_at_limits = frozenset(name for name in mine if not roles[name].config.bootstrap_at_time_limit)
     learner.bonuses = Bonuses.of(spec)
     if learner.bonuses.curious and "intrinsic" not in learner.state_dict():
         raise ConfigError(

@@ -13,7 +13,7 @@ exactly one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -152,6 +152,14 @@ class MultiAgentBatch:
     def with_rewards(self, rewards: Floats) -> MultiAgentBatch:
         """The same with other rewards to learn from; all other columns are shared."""
         return replace(self, rewards=rewards, env_rewards=self.paid)
+
+    def with_ends(self, policies: Collection[PolicyID]) -> MultiAgentBatch:
+        """The same where agents that these policies play are terminated when they are truncated: nothing comes behind it."""
+        own = [index for index, name in enumerate(self.policy_ids) if name in policies]
+        cut = self.truncateds & np.isin(self.policy_index, own)
+        if not cut.any():
+            return self
+        return replace(self, terminateds=self.terminateds | cut, truncateds=self.truncateds & ~cut)
 
     def stack(self, column: str, seats: Sequence[int]) -> Array:
         """``[T, E, n, ...]``: one column of agents that have equal spaces."""

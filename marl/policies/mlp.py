@@ -251,6 +251,10 @@ class MLP(nn.Module):
             found += [self.weights[i], self.biases[i]]
         return tuple(found)
 
+    def last(self) -> tuple[nn.Parameter, ...]:
+        """Parameters of the last layer."""
+        return (self.weights[-1], self.biases[-1])
+
     @property
     def device(self) -> torch.device:
         return self.layers[0].weight.device

@@ -305,6 +305,11 @@ class Body(nn.Module):
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 
+    def last_layer(self) -> tuple[nn.Parameter, ...]:
+        """Parameters of the layer that gives the outputs; none of a custom model."""
+        layers = self.head if self.head is not None else self.network
+        return layers.last() if isinstance(layers, MLP) else ()
+
     def rows(self, given: PlainRows) -> SampleBatch:
         """A policy's batch, or ``{"obs": observations}``, with all columns that this network looks at."""
         return as_rows(given, self.kind, self.carry_size, told_apart=bool(self.features.seats))

@@ -73,6 +73,9 @@ class NoisyMLP(MLP):
             found += [self.weight_sigmas[i], self.bias_sigmas[i]]
         return tuple(found)
 
+    def last(self) -> tuple[nn.Parameter, ...]:
+        return (*super().last(), self.weight_sigmas[-1], self.bias_sigmas[-1])
+
     # -- noise -----------------------------------------------------------------------------------------------------
 
     def draw(self, rng: np.random.Generator, *rows: int) -> list[LayerNoise]:

@@ -19,6 +19,7 @@ from marl.policies.mlp import Tape, gradient_of
 from marl.policies.network_policy import NetworkPolicy
 from marl.policies.networks import Body, Sequences, seeded
 from marl.policies.policy import Decision, Inputs, Insight
+from marl.policies.value_scale import ValueScale
 
 
 class StochasticPolicy(NetworkPolicy):
@@ -48,6 +49,9 @@ class StochasticPolicy(NetworkPolicy):
         remembers_value = spec.options.get("own_value", False) and spec.model.recurrent
         self.shares_value = spec.model.vf_share_layers or bool(remembers_value)
         outputs += int(self.shares_value)
+        self.value_scale: ValueScale | None = None
+        if self.shares_value and spec.options.get("normalize_values", False):
+            self.value_scale = ValueScale()
         # A small last layer: all actions begin equally likely (Andrychowicz et al., 2021, section 3.2).
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
 
@@ -96,7 +100,7 @@ class StochasticPolicy(NetworkPolicy):
                 params = forbid(torch.zeros_like(params), legal)
         numbers = params.cpu().numpy()
         mean, std = self.distribution.spread(numbers)
-        value = out[:, -1].cpu().numpy() if self.shares_value else None
+        value = self._value(out).cpu().numpy() if self.shares_value else None
         return Insight(self.distribution.probabilities(numbers), mean, std, value=value)
 
     def tells_logp(self, explore: bool) -> bool:
@@ -114,7 +118,7 @@ class StochasticPolicy(NetworkPolicy):
     def forward(
         self, obs: Tensor, agent_index: Tensor, legal: Tensor, sequences: Sequences | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Distribution numbers ``[N, size]`` and values ``[N]`` (zeros unless layers are shared)."""
+        """Distribution numbers ``[N, size]`` and values ``[N]`` as the network gives them (zeros unless layers are shared)."""
         if sequences is None:
             out = self.model(obs, agent_index)
         else:
@@ -151,8 +155,12 @@ class StochasticPolicy(NetworkPolicy):
 
     def value(self, obs: Tensor, agent_index: Tensor) -> Tensor:
         """``[N]``, of a policy without memory whose layers give it."""
-        values: Tensor = self.model(obs, agent_index)[:, -1]
-        return values
+        return self._value(self.model(obs, agent_index))
+
+    def _value(self, out: Tensor) -> Tensor:
+        """In units of rewards, from the network's outputs."""
+        values = out[:, -1]
+        return values if self.value_scale is None else self.value_scale.in_reward_units(values)
 
     def params(self, obs: Tensor, agent_index: Tensor, legal: Tensor, carry: Tensor) -> Tensor:
         """Distribution numbers of single decisions, each with its own carry."""
@@ -164,7 +172,7 @@ class StochasticPolicy(NetworkPolicy):
         """A recurrent policy's values before each of these decisions and after them: ``[N]`` each."""
         out, memory = self.model.step(obs, agent_index, carry)
         new_out, _ = self.model.step(new_obs, agent_index, self.model.carried(memory, actions, rewards))
-        return out[:, -1], new_out[:, -1]
+        return self._value(out), self._value(new_out)
 
     def action_distribution(self, batch: PlainRows) -> Chances:
         """The distributions over actions for a batch of this policy or for ``{"obs": observations}``, without gradient."""
@@ -181,7 +189,7 @@ class StochasticPolicy(NetworkPolicy):
                 "Trainer.value_function(policy_id, batch), or set vf_share_layers."
             )
         with torch.no_grad():
-            return self.model.from_batch(batch)[:, -1]
+            return self._value(self.model.from_batch(batch))
 
     def _params(self, out: Tensor, legal: Tensor, log_std: Tensor | None = None) -> Tensor:
         """The distribution's part of the network's output; illegal actions get no chance. ``log_std``: of stacked ones."""

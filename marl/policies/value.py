@@ -3,6 +3,9 @@ layers are noisy (noisy.py).
 
 With ``num_atoms`` above 1 the network gives, for every action, how likely each of so many returns is (C51, Bellemare et al.,
 2017). The returns, from ``v_min`` to ``v_max``, are the policy's ``support``; an action's value is the mean.
+
+With ``units`` the network counts in a ``unit`` that its learner sets by the size of the rewards: values are what the layers
+give times it, so that all who read values see them as rewards are paid.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from marl.data.plain_rows import PlainRows
-from marl.data.task import AgentType, Bools, Floats, Ints
+from marl.data.task import AgentType, Array, Bools, Floats, Ints
 from marl.errors import ConfigError, SpaceMismatchError
 from marl.policies.config import ExplorationConfig, PolicySpec
 from marl.policies.distributions import ILLEGAL, race
@@ -52,6 +55,8 @@ class ValuePolicy(NetworkPolicy):
         self.num_atoms = int(spec.options.get("num_atoms", 1))
         outputs = (self.num_actions + int(self.dueling)) * self.num_atoms
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id))
+        self.unit: Tensor | None  # None: the network counts in rewards
+        self.register_buffer("unit", torch.ones(()) if spec.options.get("units") else None)
         self.noisy_layers: tuple[NoisyMLP, ...] = ()
         if spec.options.get("noisy"):
             self.noisy_layers = make_noisy(self.model, float(spec.options["sigma0"]))
@@ -230,7 +235,7 @@ class ValuePolicy(NetworkPolicy):
         with torch.no_grad():
             out = self.model.from_batch(batch)
         plain = self.dueling and self.num_atoms == 1
-        return out[:, :1] if plain else self._values(out).max(1, keepdim=True).values
+        return self._in_rewards(out[:, :1]) if plain else self._values(out).max(1, keepdim=True).values
 
     # -- learning: the two verbs -----------------------------------------------------------------------------------
 
@@ -273,6 +278,7 @@ class ValuePolicy(NetworkPolicy):
 
     def pull(self, tape: Tape | Tensor, slopes: Tensor) -> None:
         """Add d loss / d parameter to the gradients; ``slopes`` are d loss / d scores."""
+        slopes = self._in_rewards(slopes)  # a product with one number: its slope is the same product
         if self.dueling:
             # The state gets all slopes, an advantage its own less their mean.
             centring = _centring(self.num_actions, slopes.dtype, slopes.device)
@@ -298,9 +304,30 @@ class ValuePolicy(NetworkPolicy):
         if self.num_atoms > 1:
             out = out.view(len(out), -1, self.num_atoms)
         if not self.dueling:
-            return out
+            return self._in_rewards(out)
         centring = _centring(self.num_actions, out.dtype, out.device)
-        return torch.mm(centring, out.t()).t() if self.num_atoms == 1 else torch.matmul(centring, out)
+        return self._in_rewards(torch.mm(centring, out.t()).t()) if self.num_atoms == 1 else torch.matmul(centring, out)
+
+    def _in_rewards(self, out: Tensor) -> Tensor:
+        return out if self.unit is None else out * self.unit
+
+    # -- the unit of the network -----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def set_unit(self, unit: float, *, keep_values: bool) -> None:
+        """Count in this unit from now on. ``keep_values``: the last layer is divided by what the unit is multiplied by, so
+        that no value changes (PopArt, van Hasselt et al., 2016); layers of a custom model are not known and stay."""
+        assert self.unit is not None
+        if keep_values:
+            shrinks = float(self.unit) / unit
+            for parameter in self.model.last_layer():
+                parameter.mul_(shrinks)
+        self.unit.fill_(unit)
+
+    def set_weights(self, weights: dict[str, Array]) -> None:
+        if self.unit is not None and "unit" not in weights:  # of a policy that counted in rewards
+            weights = {**weights, "unit": np.ones((), np.float32)}
+        super().set_weights(weights)
 
     def _choices(self, legal: Bools, rows: int) -> Floats:
         return legal.astype(np.float32) if legal.shape[1] else np.ones((rows, self.num_actions), np.float32)

@@ -85,7 +85,7 @@ def build_learners(
 
 def learn(learners: Collection[Learner], batch: MultiAgentBatch) -> Metrics:
     """One after the other, in the same order everywhere: members of a learner group meet at every gradient."""
-    prepared = [learner.prepare(learner.with_bonuses(batch)) for learner in learners]
+    prepared = [learner.prepare(learner.as_learned(batch)) for learner in learners]
     jobs: list[Job] = []
     for ready in prepared:
         jobs += ready.jobs

@@ -171,12 +171,16 @@ class Monotonic:
         return self.weights[f"{name}.weight"] @ x + self.weights[f"{name}.bias"]
 
     def __call__(self, values: list[float], state: list[float]) -> float:
-        s = np.array(state)
+        s, unit = self._filtered(np.array(state)), float(self.weights["unit"])
         w1 = np.abs(self._layer("w1", s)).reshape(len(values), -1)
-        x = np.array(values) @ w1 + self._layer("b1", s)
+        x = np.array(values) / unit @ w1 + self._layer("b1", s)
         hidden = np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)
         offset = self._layer("v", np.maximum(self._layer("v_hidden", s), 0))[0]
-        return float(hidden @ np.abs(self._layer("w2", s)) + offset)
+        return unit * float(hidden @ np.abs(self._layer("w2", s)) + offset)
+
+    def _filtered(self, state: Any) -> Any:
+        count, mean, squares = (self.weights[f"filter.{name}"] for name in ("count", "mean", "squares"))
+        return np.clip((state - mean) / np.maximum(np.sqrt(squares / count), 1e-4), -10, 10)
 
 
 # -- critics of actions --------------------------------------------------------------------------------------------

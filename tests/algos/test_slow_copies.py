@@ -21,6 +21,7 @@ from marl.algos.sac.learner import SacLearner
 from tests.algos.updates import one_update
 
 PER_AGENT = {"policy_mapping_fn": "per_agent"}
+PLAIN = {"normalize_rewards": False}  # else the last layers of slow copies change with the unit, and no value does
 
 
 def with_key(key: str) -> list[str]:
@@ -46,6 +47,10 @@ def pairs(learner: Learner) -> dict[str, tuple[nn.Module, nn.Module]]:
     return found
 
 
+def plain(algo: str) -> dict[str, Any]:
+    return PLAIN if "normalize_rewards" in ALGOS[algo].family.config.model_fields else {}
+
+
 def flat(module: nn.Module) -> torch.Tensor:
     parameters = [parameter.detach().reshape(-1) for parameter in module.parameters()]
     return torch.cat(parameters) if parameters else torch.zeros(0)
@@ -53,7 +58,8 @@ def flat(module: nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("algo", with_key("target_update_every"))
 def test_hard_copies_stand_still_until_it_is_time_and_then_equal_what_they_follow(algo: str) -> None:
-    with one_update(algo, target_update_every=3, **PER_AGENT) as trainer:
+    whole = {"tau": 1.0} if algo in with_key("tau") else {}
+    with one_update(algo, target_update_every=3, **PER_AGENT, **plain(algo), **whole) as trainer:
         trainer.train()  # the first update: the copies are what they were before it
         learners = trainer.learners
         first = [{name: flat(copy) for name, (copy, _) in pairs(learner).items()} for learner in learners]
@@ -74,14 +80,19 @@ def test_hard_copies_stand_still_until_it_is_time_and_then_equal_what_they_follo
 @pytest.mark.parametrize("env", [{"actions": "discrete"}, {"actions": "box"}], ids=["choices", "coordinates"])
 @pytest.mark.parametrize("algo", with_key("tau"))
 def test_soft_copies_move_by_tau_after_every_update(algo: str, env: dict[str, str]) -> None:
-    with one_update(algo, env, tau=0.25, **PER_AGENT) as trainer:
+    every = {}
+    if "target_update_every" in ALGOS[algo].family.config.model_fields:
+        if env["actions"] == "box":
+            pytest.skip(f"{algo} has values of choices")
+        every = {"target_update_every": 1}
+    with one_update(algo, env, tau=0.25, **PER_AGENT, **plain(algo), **every) as trainer:
         for _ in range(2):
             before = [{name: flat(copy) for name, (copy, _) in pairs(learner).items()} for learner in trainer.learners]
             trainer.train()
             for learner, old in zip(trainer.learners, before, strict=True):
                 assert pairs(learner).keys() == old.keys()
                 for name, (copy, followed) in pairs(learner).items():
-                    assert not torch.equal(flat(copy), old[name]), name
+                    assert not len(flat(copy)) or not torch.equal(flat(copy), old[name]), name
                     expected = 0.75 * old[name] + 0.25 * flat(followed)
                     assert torch.allclose(flat(copy), expected, rtol=1e-5, atol=1e-7), name
 
@@ -146,7 +157,7 @@ def test_a_copy_moves_alike_whether_its_numbers_lie_in_one_tensor_or_not(frozen:
 
 
 def test_the_statistics_of_a_filter_come_along_with_a_copy() -> None:
-    for algo, keys in (("dqn", {"target_update_every": 2}), ("ddpg", {"tau": 0.25})):
+    for algo, keys in (("dqn", {"target_update_every": 2, "tau": 1.0, **PLAIN}), ("ddpg", {"tau": 0.25})):
         with one_update(algo, observation_filter="MeanStdFilter", **keys) as trainer:
             for _ in range(2):
                 seen = {name: buffer.clone() for name, buffer in trainer.policies["default_policy"].named_buffers()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -95,14 +96,16 @@ def test_next_values_are_those_of_the_slow_copy_for_the_best_legal_action_of_who
     learner, batch = all_at_once(algo, rows, double_q=double, **keys)
     values = learner.best if isinstance(learner, NfspLearner) else learner
     assert isinstance(values, QmixLearner)
-    online, target = values.values["default_policy"], values.targets["default_policy"]
-    disturbed(online, 1)
-    disturbed(target, 2)
+    disturbed(values.values["default_policy"], 1)
+    disturbed(values.targets["default_policy"], 2)
+    disturbed(values.teams[0].mixer, 3)
+    disturbed(values.teams[0].target_mixer, 4)
+    ahead = deepcopy(values)
+    ahead.remember(batch)  # from now on it counts in the unit of these rewards, and knows how states are distributed
+    online, target = ahead.values["default_policy"], ahead.targets["default_policy"]
     known = ActionValues(online, batch), ActionValues(target, batch)
     if algo in ("vdn", "qmix"):
-        team = values.teams[0]
-        disturbed(team.mixer, 3)
-        disturbed(team.target_mixer, 4)
+        team = ahead.teams[0]
         mixers = (summed, summed) if algo == "vdn" else (Monotonic(team.mixer), Monotonic(team.target_mixer))
         expected = team_errors(*known, batch, double, mixers, values.config.temperature)
     else:

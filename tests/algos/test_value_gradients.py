@@ -107,6 +107,8 @@ def scores_of(policy: ValuePolicy, x: Tensor) -> Tensor:
     out = policy.model.network(x)
     if policy.num_atoms > 1:
         out = out.reshape(len(out), -1, policy.num_atoms)
+    if policy.unit is not None:
+        out = out * policy.unit
     if not policy.dueling:
         return out
     return out[:, :1] + out[:, 1:] - out[:, 1:].mean(1, keepdim=True)
@@ -140,7 +142,9 @@ def slow_loss(learner: QmixLearner, minibatch: Minibatch) -> Tensor:
     q = minibatch.team.mixer(torch.cat(chosen, 1) * t.now.present, t.now.state)
     with torch.no_grad():
         next_q = minibatch.team.target_mixer(torch.cat(later, 1) * t.next.present, t.next.state)
-    error = q - (t.rewards + config.gamma**t.elapsed * ~t.terminated * next_q)
+    unit = learner.unit
+    assert (unit != 1.0) == config.normalizes
+    error = (q - (t.rewards + config.gamma**t.elapsed * ~t.terminated * next_q)) / unit
     squared = error.square()
     if config.huber_delta is not None:
         linear = 2 * config.huber_delta * error.abs() - config.huber_delta**2
@@ -178,6 +182,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *[(PRESET[m], {"dueling": d, "double_q": q, **MASKED}) for m, d, q in product(MIXERS, [True, False], [True, False])],
     *[("dqn", {**ATOMS, "dueling": d, "double_q": q, **MASKED}) for d, q in product([True, False], [True, False])],
     ("dqn", {"huber_delta": 0.1}),
+    ("qmix", {"normalize_rewards": False, "normalize_state": False}),
     ("qmix", {"huber_delta": 0.1, "hypernet_embed": 5}),
     ("dqn", {"prioritized_replay": True, "n_step": 3}),
     ("qmix", {"prioritized_replay": True}),

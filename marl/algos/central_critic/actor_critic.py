@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from marl.algos.central_critic.config import CentralCriticConfig
 from marl.algos.central_critic.critic import Critic
 from marl.algos.central_critic.train_batch import Minibatch
+from marl.data.task import PolicyID
+from marl.errors import ConfigError
 from marl.policies.mlp import Tape
 from marl.policies.stochastic import StochasticPolicy
 
@@ -67,3 +70,10 @@ class ActorCritic:
             if self.critic is not None:
                 values = self.critic(data["obs"], data["agent_index"], data["critic_features"])
         return Outputs(params.detach(), values.detach(), params), params, values
+
+
+def check_entropy(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
+    """Noise of a fixed size has an entropy that no policy can change."""
+    wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
+    if actor.noise_sets_std and wants_entropy:
+        raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

@@ -12,22 +12,41 @@ from marl.needs import above, declare, needs, one_of
 PPO = needs(one_of("objective", "ppo"))
 VTRACE = needs(one_of("objective", "vtrace"))
 WITH_CRITIC = needs(one_of("objective", "a2c", "ppo", "vtrace"), why="pg learns no values")
+OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions weighs all of them by its own values")
 
 
 class CentralCriticConfig(LearnerConfig):
-    """pg, a2c, a3c, ppo, mappo, mmd, nashpg, impala: stochastic policies whose critics see as much as ``critic_sees`` says."""
+    """pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
+    much as ``critic_sees`` says."""
 
     objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",
         description="pg: returns weigh the log probabilities; a2c: advantages do; ppo: clipped ratios over several passes; "
         "vtrace: advantages corrected for data that older weights played.",
     )
-    critic_sees: Literal["own", "group", "all", "state"] = Field(
+    critic_sees: Literal["own", "group", "all", "state", "agent_state"] = Field(
         "own",
-        description="What the critic looks at: the agent's own observation, its group's, everybody's, or the env's state.",
+        description="What the critic looks at: the agent's own observation, its group's, everybody's, the env's state, or the "
+        "state and its own observation.",
         json_schema_extra=declare(WITH_CRITIC),
     )
+    critic_values: Literal["state", "actions"] = Field(
+        "state",
+        description="state: the critic learns a value of what it sees, and the action that was taken is judged by what came "
+        "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
+        json_schema_extra=declare(
+            needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states"),
+            needs(one_of("normalize_values", False), why="what is scaled are values of states"),
+            needs(one_of("sequential_update", False), why="which weighs the action that was taken"),
+        ),
+    )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")
+    sequential_update: bool = Field(
+        False,
+        description="Policies of a group learn one after the other, in a new random order for each training batch, each "
+        "weighed by how those before it have changed; false: all at once.",
+        json_schema_extra=declare(PPO, OF_STATES),
+    )
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
     # Clipping at 0.2, ten passes and lambda 0.95 are those of Schulman et al. (2017) on continuous control.
@@ -41,6 +60,17 @@ class CentralCriticConfig(LearnerConfig):
     )
     vf_clip_param: PositiveFloat | None = Field(
         None, description="How far a value may move per update; null: freely.", json_schema_extra=declare(PPO)
+    )
+    vf_huber_delta: PositiveFloat | None = Field(
+        None,
+        description="Errors of values above it count linearly, not squared (Huber); null: all squared.",
+        json_schema_extra=declare(WITH_CRITIC),
+    )
+    normalize_values: bool = Field(
+        False,
+        description="The critic learns returns scaled to mean 0 and deviation 1 by running statistics; all values that are "
+        "used or shown stay in units of rewards.",
+        json_schema_extra=declare(WITH_CRITIC, OF_STATES),
     )
     vf_loss_coeff: NonNegativeFloat = Field(
         0.5, description="Weight of the critic's loss.", json_schema_extra=declare(WITH_CRITIC)
@@ -109,15 +139,18 @@ class CentralCriticConfig(LearnerConfig):
 
     @property
     def looks_at_groups(self) -> bool:
-        return self.critic_sees != "own" or self.share_reward
+        return self.critic_sees != "own" or self.share_reward or self.sequential_update
 
     @property
     def needs_state(self) -> bool:
-        return self.critic_sees == "state"
+        return self.critic_sees in ("state", "agent_state")
 
     @property
     def acting(self) -> dict[str, Any]:
-        return {"own_value": self.critic_sees == "own" and self.objective != "pg"}
+        options: dict[str, Any] = {"own_value": self.critic_sees == "own" and self.objective != "pg"}
+        if self.normalize_values:
+            options["normalize_values"] = True
+        return options
 
     @property
     def needs_whole_episodes(self) -> bool:
@@ -126,6 +159,10 @@ class CentralCriticConfig(LearnerConfig):
     @property
     def corrects_for_lag(self) -> bool:
         return self.objective in ("ppo", "vtrace")
+
+    @property
+    def joined_keys(self) -> tuple[str, ...]:
+        return ("sequential_update", "train_batch_size") if self.sequential_update else ("sequential_update",)
 
     @property
     def shared_keys(self) -> tuple[str, ...]:

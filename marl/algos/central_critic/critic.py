@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -15,12 +16,14 @@ from marl.data.task import Array, Bools, Floats, Ints, Task
 from marl.errors import ConfigError
 from marl.policies.config import ModelConfig
 from marl.policies.mlp import MLP, Tape
-from marl.policies.networks import Body, build_mlp, seeded
+from marl.policies.networks import Body, Features, build_mlp, seeded
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
+from marl.policies.value_scale import ValueScale
 
+WITH_STATE = ("state", "agent_state")
 LARGEST_INPUT = 2**24  # numbers that a network is shown at once while values are computed: 64 MB
-Sees = Literal["own", "group", "all", "state"]
+Sees = Literal["own", "group", "all", "state", "agent_state"]
 
 
 class CriticView(nn.Module):
@@ -28,15 +31,16 @@ class CriticView(nn.Module):
     before the step, or after their outcome. Width 0 for ``own``.
 
     Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own
-    group; groups of different widths are filled up with zeros.
+    group; groups of different widths are filled up with zeros. ``agent_state`` is the env's state followed by the agent's own
+    observation; of an agent that is gone both are zeros and the seat alone is left (death masking, Yu et al., 2022).
     """
 
     def __init__(self, task: Task, sees: Sees, policy: Policy) -> None:
         super().__init__()
         self.task, self.sees, self.kind = task, sees, policy.kind
-        if sees == "state" and not task.state_size:
+        if sees in WITH_STATE and not task.state_size:
             raise ConfigError(
-                "critic_sees: state needs an env with a state(), and this one has none. Use critic_sees: all, or group."
+                f"critic_sees: {sees} needs an env with a state(), and this one has none. Use critic_sees: all, or group."
             )
         self.k = task.kinds.index(policy.kind)
         self.views = nn.ModuleList()
@@ -44,13 +48,14 @@ class CriticView(nn.Module):
         if sees in ("group", "all"):
             self.seats = _seen_together(task, sees, policy)
             self.views.extend(JointFeatures(task, seats) for seats in self.seats)
+        self.own: Features | None = Features(self.kind, agent_id=False) if sees == "agent_state" else None
         self.size = self._size()
 
     def _size(self) -> int:
         if self.sees == "own":
             return 0
-        if self.sees == "state":
-            return self.task.state_size + self.kind.size
+        if self.sees in WITH_STATE:
+            return self.task.state_size + (self.own.size if self.own is not None else 0) + self.kind.size
         return max(int(view.size) for view in self.views) + self.kind.size  # type: ignore[arg-type]
 
     def forward(self, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool) -> Tensor:
@@ -62,7 +67,21 @@ class CriticView(nn.Module):
         if self.sees == "state":
             state = (batch.new_state if after else batch.state)[t, e]
             return torch.cat([torch.from_numpy(state), seat], dim=1)
+        if self.own is not None:
+            return torch.cat([self._state_and_own(self.own, batch, t, e, a, after), seat], dim=1)
         return torch.cat([self._joint(batch, t, e, a, after), seat], dim=1)
+
+    def _state_and_own(
+        self, features: Features, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool
+    ) -> Tensor:
+        column = a - self.kind.first_seat
+        if after:
+            state, obs, alive = batch.new_state[t, e], batch.new_obs[self.k][t, e, column], batch.new_alive[t, e, a]
+        else:
+            state, obs, alive = batch.state[t, e], batch.obs[self.k][t, e, column], batch.alive[t, e, a]
+        own: Tensor = features(torch.from_numpy(obs), torch.from_numpy(column))
+        shown = torch.cat([torch.from_numpy(state), own], dim=1)
+        return torch.where(torch.from_numpy(alive)[:, None], shown, 0.0)
 
     def _joint(self, batch: MultiAgentBatch, t: Ints, e: Ints, a: Ints, after: bool) -> Tensor:
         out = torch.zeros(len(t), self.size - self.kind.size)
@@ -96,23 +115,29 @@ def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
 
 
 class Critic(nn.Module):
-    """A value per row: of the agent's own observation, or of the joint view."""
+    """A value per row: of the agent's own observation, or of the joint view. With more ``outputs`` so many."""
 
-    def __init__(self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int) -> None:
+    def __init__(
+        self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int, normalize: bool = False,
+        outputs: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.view = view
+        self.view, self.outputs = view, outputs
+        self.value_scale = ValueScale() if normalize and not actor.shares_value else None
         self.joint = view.size > 0
         self.device = actor.device
         # A stream of its own: what the critic sees must not change the actor's first weights.
         generator = seeded(seed, 7)
         self.network: nn.Module
         if self.joint:
-            self.network = build_mlp(view.size, 1, model, generator)
+            self.network = build_mlp(view.size, outputs, model, generator)
         else:
             shown = bool(actor.features.seats)
             # Without a memory: a recurrent policy's value comes out of the policy's own layers (shares_value).
-            self.network = Body(actor.kind, model, 1, generator, agent_id=shown, memory=False)
+            self.network = Body(actor.kind, model, outputs, generator, agent_id=shown, memory=False)
         self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
+        if self.value_scale is not None:
+            self.value_scale.to(self.device)
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Running statistics of its own, like the policy's."""
@@ -120,22 +145,41 @@ class Critic(nn.Module):
             self.network.observe(obs, agent_index)
 
     def forward(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> Tensor:
-        """``[N]``; ``seen`` is what the view shows."""
+        """``[N]``, or ``[N, outputs]`` of several, as the network gives them (see ``value_scale``); ``seen`` is what the view
+        shows."""
         out: Tensor = self.network(seen) if self.joint else self.network(obs, agent_index)
-        return out.squeeze(1)
+        return self.values_of(out)
+
+    def values_of(self, out: Tensor) -> Tensor:
+        """The network's output as values: a single one per row has no axis of its own."""
+        return out.squeeze(-1) if self.outputs == 1 else out
+
+    def by_output(self, by_values: Tensor) -> Tensor:
+        """The way back of ``values_of``."""
+        return by_values.unsqueeze(-1) if self.outputs == 1 else by_values
+
+    def of_taken(self, values: Tensor, actions: Tensor) -> Tensor:
+        """What is learned of the values: here all of them, whatever was done."""
+        del actions
+        return values
+
+    def by_all(self, by_taken: Tensor, values: Tensor, actions: Tensor) -> Tensor:
+        """The way back of ``of_taken``: d loss / d values."""
+        del values, actions
+        return by_taken
 
     def run(self, obs: Tensor, agent_index: Tensor, seen: Tensor) -> tuple[Tensor, Tape | Tensor]:
         """As ``forward`` but without gradient, and what ``pull`` needs."""
         network = self.network
         assert isinstance(network, MLP | Body)
         out, tape = network.run(seen) if isinstance(network, MLP) else network.run(obs, agent_index)
-        return out.squeeze(1), tape
+        return self.values_of(out), tape
 
     def pull(self, tape: Tape | Tensor, by_values: Tensor) -> None:
         """Add d loss / d parameter to the gradients, from d loss / d values."""
         network = self.network
         assert isinstance(network, MLP | Body)
-        network.pull(tape, by_values.unsqueeze(1))  # type: ignore[arg-type]  # an MLP's tape is its own
+        network.pull(tape, self.by_output(by_values))  # type: ignore[arg-type]  # an MLP's tape is its own
 
     def seen(self, batch: MultiAgentBatch, rows: SampleBatch, part: slice = slice(None), after: bool = False) -> Array:
         """What the view adds to the observations of these decisions, or to what they led to; width 0 for ``own``."""
@@ -170,7 +214,10 @@ class Critic(nn.Module):
         return values, next_values
 
     def _value(self, actor: StochasticPolicy, obs: Tensor, index: Tensor, shown: Tensor) -> Floats:
+        """In units of rewards."""
         value = actor.value(obs, index) if actor.shares_value else self(obs, index, shown)
+        if self.value_scale is not None:
+            value = self.value_scale.in_reward_units(value)
         numbers: Floats = value.cpu().numpy()
         return numbers
 
@@ -211,14 +258,32 @@ class Critic(nn.Module):
     def _unchanged(self, batch: MultiAgentBatch) -> Bools:
         """Where a row's view after the step is the next row's view before it, ``[T, E]``, in all that critics see."""
         found = np.zeros(batch.alive.shape[:2], bool)  # nothing follows on the last row
+        same: Bools = np.ones(found[:-1].shape, bool)
+        if self.view.sees in WITH_STATE:
+            same &= (batch.new_state[:-1] == batch.state[1:]).all(axis=2)
         if self.view.sees == "state":
-            found[:-1] = (batch.new_state[:-1] == batch.state[1:]).all(axis=2)
+            found[:-1] = same
             return found
-        same = (batch.new_alive[:-1] == batch.alive[1:]).all(axis=2)
+        same &= (batch.new_alive[:-1] == batch.alive[1:]).all(axis=2)
         for obs, new_obs in zip(batch.obs, batch.new_obs, strict=True):
             same &= (new_obs[:-1] == obs[1:]).all(axis=(2, 3))
         found[:-1] = same
         return found
+
+
+def in_network_units(actor: StochasticPolicy, critic: Critic, data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Values and targets of a training batch as ``value_scale`` sees them, after it has seen them."""
+    scale = actor.value_scale if actor.shares_value else critic.value_scale
+    assert scale is not None
+    scale.observe(data["value_targets"], last_layers(actor.model if actor.shares_value else critic.network))
+    return {column: scale.normalized(data[column]) for column in ("values", "value_targets")}
+
+
+def last_layers(network: nn.Module) -> MLP | None:
+    """The layers whose last one gives the outputs; None where they are the user's."""
+    if isinstance(network, Body):
+        network = network.network if network.head is None else network.head
+    return network if isinstance(network, MLP) else None
 
 
 @torch.inference_mode()

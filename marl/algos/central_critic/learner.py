@@ -22,10 +22,11 @@ import torch
 from torch import Tensor
 
 from marl.algos import together
-from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
+from marl.algos.central_critic.action_critic import build_critic, loss_over_actions
+from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes, check_entropy
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView
+from marl.algos.central_critic.critic import Critic, CriticView, in_network_units
 from marl.algos.central_critic.losses import (
     adapted_kl_coeff,
     clipped_loss,
@@ -38,6 +39,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.penalties import Penalty, penalties
+from marl.algos.central_critic.sequential import SequentialJob, in_turn, job_of
 from marl.algos.central_critic.stacked import TrainingJob
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
@@ -47,7 +49,7 @@ from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, PolicyID, Task
-from marl.errors import ConfigError, TrainingError
+from marl.errors import TrainingError
 from marl.policies.config import ModelConfig
 from marl.policies.policy import Policy
 from marl.policies.stochastic import StochasticPolicy
@@ -77,7 +79,7 @@ class CentralCriticLearner(Learner):
         for i, (name, actor) in enumerate(self.actors.items()):
             self._add(name, actor, seed + i)
         self.shared = shared_optimisers(policies, configs)
-        self.update_groups = update_groups(policies, self.sharing)
+        self.update_groups = in_turn(configs, update_groups(policies, self.sharing))
         self.custom = build_losses(policies, configs)
         self.own_steps = all(getattr(type(self), step) is getattr(CentralCriticLearner, step) for step in STEPS)
         self.magnets = {
@@ -93,9 +95,9 @@ class CentralCriticLearner(Learner):
 
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
-        _check(name, config, actor)
+        check_entropy(name, config, actor)
         view = CriticView(self.task, config.critic_sees, actor)
-        critic = Critic(view, actor, self.models[name], seed)
+        critic = build_critic(name, view, config, actor, self.models[name], seed)
         parameters = actor.own_parameters()
         self.networks[name] = ActorCritic(actor, None)
         if not actor.shares_value and config.objective != "pg":
@@ -146,14 +148,15 @@ class CentralCriticLearner(Learner):
             self.timesteps[name] += env_steps
             self.steps_gathered[name] += env_steps
         self.clock.lap("load")
-        jobs: list[TrainingJob] = []
+        jobs: list[TrainingJob | SequentialJob] = []
         for update_group in self.update_groups:
-            first = update_group[0]  # they are trained together or not at all, and agree on the size of a batch
-            if first in self.trained and self.steps_gathered[first] >= self.configs[first].train_batch_size:
-                jobs.append(TrainingJob(self, update_group, self._take_gathered(update_group)))
+            trained = [name for name in update_group if name in self.trained]
+            # They agree on the size of a batch.
+            if trained and self.steps_gathered[trained[0]] >= self.configs[trained[0]].train_batch_size:
+                jobs.append(job_of(self, trained, self._take_gathered(trained)))
         return Prepared(jobs, lambda trained: self._trained(jobs, trained))
 
-    def _trained(self, jobs: Sequence[TrainingJob], trained: Sequence[Metrics]) -> Metrics:
+    def _trained(self, jobs: Sequence[TrainingJob | SequentialJob], trained: Sequence[Metrics]) -> Metrics:
         metrics: Metrics = {}
         for job, found in zip(jobs, trained, strict=True):
             metrics |= found
@@ -208,8 +211,13 @@ class CentralCriticLearner(Learner):
         data = train_batch.data
         if config.normalize_advantages:  # over all rows: the mean and deviation of a small minibatch are noise
             data["advantages"] = normalized(data["advantages"])
-        if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0:
-            # Both penalties compare with the policy as it is before the first step.
+        if "factors" in data:
+            data["advantages"] = data["advantages"] * data.pop("factors")
+        if config.normalize_values:  # the losses compare what networks give, so old values and targets take their units
+            data |= in_network_units(actor, self.critics[name], data)
+        over_actions = config.critic_values == "actions" and config.objective == "ppo"
+        if self.kl_coeffs[name] > 0 or self.backward_kl_coeffs[name] > 0 or over_actions:
+            # Both penalties, and ratios of all actions, compare with the policy as it is before the first step.
             with torch.no_grad():
                 sequences = train_batch.whole().sequences
                 data["old_params"], _ = actor(data["obs"], data["agent_index"], data["legal"], sequences)
@@ -273,18 +281,25 @@ class CentralCriticLearner(Learner):
         config, distribution, data = self.configs[name], self.actors[name].distribution, minibatch.data
         entropy_coeff, rows = self.entropy_coeffs[name], minibatch.rows
         measured = distribution.measure(outputs.params, data["actions"])
-        if config.objective == "ppo":
+        by_params: Tensor | float = 0.0
+        if config.critic_values == "actions":
+            losses, by_params = loss_over_actions(outputs.params, data.get("old_params"), outputs.values, config)
+            by_logp = torch.zeros_like(losses)
+        elif config.objective == "ppo":
             losses, by_logp = clipped_loss(measured.logp, data["action_logp"], data["advantages"], config.clip_param)
         else:
             losses, by_logp = policy_gradient_loss(measured.logp, data["advantages"])
         # The entropy bonus keeps a policy from settling early (Mnih et al., 2016).
-        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).div_(rows))
+        slopes = Slopes(measured.slopes(by_logp, -entropy_coeff).add_(by_params).div_(rows))
         # An estimate of the KL divergence from the sampled actions.
         parts = {"policy_loss": losses, "entropy": measured.entropy, "kl": data["action_logp"] - measured.logp}
         if config.objective != "pg":
-            targets, old_values = data["value_targets"], data.get("values", outputs.values)
-            parts["vf_loss"], by_values = value_loss(outputs.values, targets, old_values, config.vf_clip_param)
-            slopes.by_values = by_values.mul_(config.vf_loss_coeff / rows)
+            critic, actions = self.critics[name], data["actions"]
+            learned = critic.of_taken(outputs.values, actions)
+            targets, old_values = data["value_targets"], data.get("values", learned)
+            limits = config.vf_clip_param, config.vf_huber_delta
+            parts["vf_loss"], by_values = value_loss(learned, targets, old_values, *limits)
+            slopes.by_values = critic.by_all(by_values.mul_(config.vf_loss_coeff / rows), outputs.values, actions)
         numbers = means_of(parts, rows)
         vf_loss = numbers.setdefault("vf_loss", torch.zeros_like(numbers["entropy"]))
         loss = (
@@ -378,9 +393,3 @@ class CentralCriticLearner(Learner):
         self.kl_coeffs = dict(state["kl_coeffs"])
         for name, magnet in self.magnets.items():
             magnet.load_state_dict(state["magnets"][name])
-
-
-def _check(name: PolicyID, config: CentralCriticConfig, actor: StochasticPolicy) -> None:
-    wants_entropy = config.entropy_coeff > 0 or config.entropy_coeff_schedule
-    if actor.noise_sets_std and wants_entropy:
-        raise ConfigError(f"policy {name!r}: GaussianNoise fixes the entropy, so entropy_coeff must be 0.")

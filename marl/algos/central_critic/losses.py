@@ -30,17 +30,25 @@ def clipped_loss(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float
     return torch.min(gain, clipped_gain).neg_(), slope
 
 
-def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
-    """Squared error, and its slope by ``values``; with ``clip`` (``vf_clip_param``) a value that moved further from its old
-    one gains nothing."""
-    error = values - targets
-    squared = error.square()
+def value_loss(
+    values: Tensor, targets: Tensor, old_values: Tensor, clip: float | None, huber: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Squared or Huber error, and its slope by ``values``; with ``clip`` (``vf_clip_param``) a value that moved further from
+    its old one gains nothing."""
+    loss, slope = error_loss(values - targets, huber)
     if clip is None:
-        return squared, 2 * error
-    clipped_error = old_values + (values - old_values).clamp(-clip, clip) - targets
-    clipped_squared = clipped_error.square()
+        return loss, slope
+    clipped_loss, _ = error_loss(old_values + (values - old_values).clamp(-clip, clip) - targets, huber)
     # Where the clipped error is the larger one, the value does not decide: it may move on for nothing.
-    return torch.max(squared, clipped_squared), (2 * error).masked_fill_(squared < clipped_squared, 0.0)
+    return torch.max(loss, clipped_loss), slope.masked_fill_(loss < clipped_loss, 0.0)
+
+
+def error_loss(error: Tensor, huber: float | None) -> tuple[Tensor, Tensor]:
+    """``e^2`` and its slope ``2 e``; with ``huber`` (``vf_huber_delta``) straight lines ``h (2 |e| - h)`` beyond ``h``."""
+    if huber is None:
+        return error.square(), 2 * error
+    bounded = error.clamp(-huber, huber)
+    return bounded * (2 * error - bounded), 2 * bounded
 
 
 def means_of(parts: dict[str, Tensor], rows: int) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from marl.algos import together
 from marl.algos.central_critic.actor_critic import ActorCritic, Outputs, Slopes
+from marl.algos.central_critic.critic import Critic
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch
 from marl.algos.stack import FlatStack
 from marl.data.batch import SampleBatch
@@ -112,7 +113,7 @@ class StackedActorCritic:
         outputs = Outputs(actor._params(out, data["legal"], log_std), values, tape)
         if self.critic_layers is not None:
             out, outputs.critic_tape = run_layers(self.critic_layers, self._critic_features(data))
-            outputs.values = out.squeeze(-1)
+            outputs.values = self._critic.values_of(out)
         return outputs
 
     def pull(self, minibatch: Minibatch, outputs: Outputs, slopes: Slopes) -> None:
@@ -131,12 +132,16 @@ class StackedActorCritic:
         pull_layers(self.actor_layers, outputs.actor_tape, by_outputs)
         if self.critic_layers is not None and by_values is not None:
             assert isinstance(outputs.critic_tape, list)
-            pull_layers(self.critic_layers, outputs.critic_tape, by_values.unsqueeze(-1))
+            pull_layers(self.critic_layers, outputs.critic_tape, self._critic.by_output(by_values))
 
-    def _critic_features(self, data: Mapping[str, Tensor]) -> Tensor:
+    @property
+    def _critic(self) -> Critic:
         critic = self.networks[0].critic
         assert critic is not None
-        if critic.joint:
+        return critic
+
+    def _critic_features(self, data: Mapping[str, Tensor]) -> Tensor:
+        if self._critic.joint:
             return data["critic_features"]
         bodies = [
             n.critic.network for n in self.networks if n.critic is not None and isinstance(n.critic.network, Body)

@@ -97,15 +97,21 @@ class Minibatch:
         return Minibatch({name: column[rows] for name, column in self.data.items()}, sequences, weight)
 
 
+def columns_of(rows: SampleBatch) -> tuple[str, ...]:
+    """Those that become tensors; ``factors`` where others of the team were updated before."""
+    return (*COLUMNS, "factors") if "factors" in rows.columns else COLUMNS
+
+
 def prepare(rows: SampleBatch, carry_size: int, longest: int, device: torch.device) -> TrainBatch:
     """Rows as tensors; those of a recurrent policy in the order of their sequences."""
     if not carry_size:
-        return TrainBatch(to_tensors(rows, COLUMNS, device), torch.zeros((0, 0), device=device), np.zeros(0, np.int64))
+        nothing = torch.zeros((0, 0), device=device)
+        return TrainBatch(to_tensors(rows, columns_of(rows), device), nothing, np.zeros(0, np.int64))
     order, lengths = in_sequences(rows, rows["terminateds"] | rows["truncateds"], longest)
     rows = rows.rows(order)
     carry = rows["carry"][np.cumsum(lengths) - lengths][:, :carry_size]
     carried = torch.from_numpy(np.ascontiguousarray(carry)).to(device)
-    return TrainBatch(to_tensors(rows, COLUMNS, device), carried, lengths)
+    return TrainBatch(to_tensors(rows, columns_of(rows), device), carried, lengths)
 
 
 def to_tensors(

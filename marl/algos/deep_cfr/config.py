@@ -17,6 +17,7 @@ class DeepCfrConfig(LearnerConfig):
     """deep_cfr, escher: what each action would have earned more, remembered over all iterations and learned by networks."""
 
     inherited_needs: ClassVar = {
+        "bootstrap_at_time_limit": unused("regrets come from games that are walked to their end"),
         "intrinsic": unused("regrets are about what the env pays, and a bonus would be another game"),
         "custom_loss": unused("regrets and average policies have their own losses"),
         "custom_loss_config": unused("regrets and average policies have their own losses"),
@@ -41,6 +42,11 @@ class DeepCfrConfig(LearnerConfig):
     memory_size: PositiveInt = Field(
         1_000_000,
         description="Rows of regrets, and of strategies, that are kept of each policy: an even sample of all that there were.",
+    )
+    memory_of: Literal["rows", "views"] = Field(
+        "rows",
+        description="rows: memories keep single rows. views: all rows that show the same become one with their weighted mean, "
+        "so that a memory has as many rows as there are different views, and no noise of sampling.",
     )
     restart_regrets: bool = Field(
         True, description="The regret network begins anew in each iteration, as in the paper; false: it goes on."

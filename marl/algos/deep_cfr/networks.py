@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from marl.algos.deep_cfr.config import DeepCfrConfig
 from marl.algos.deep_cfr.estimates import ESTIMATES, RegretEstimate
 from marl.algos.deep_cfr.losses import matched
+from marl.algos.deep_cfr.memory import MEMORIES, Memory
 from marl.algos.learner import load_numpy, to_numpy
-from marl.algos.nfsp.reservoir import Reservoir
 from marl.algos.optimiser import FlatOptimiser
 from marl.data.task import AgentType
 from marl.policies.config import ModelConfig
@@ -56,7 +56,9 @@ class RegretPart:
             self.network.body.parameters(), config.optimizer, config.lr, f"regrets of agents {kind.name!r}"
         )
         self.estimate: RegretEstimate = ESTIMATES[config.regrets_from](kind, model, width, config, seed)
-        self.regrets, self.strategies = Reservoir(config.memory_size), Reservoir(config.memory_size)
+        memory = MEMORIES[config.memory_of]
+        self.regrets: Memory = memory(config.memory_size)
+        self.strategies: Memory = memory(config.memory_size)
 
     def begin_anew(self, seed: int) -> None:
         self.network.begin_anew(seed)

@@ -15,6 +15,9 @@ class EsConfig(LearnerConfig):
 
     inherited_needs: ClassVar = {
         "gamma": unused("es compares whole episodes by what they paid, without a discount"),
+        "bootstrap_at_time_limit": unused(
+            "es compares whole episodes by what they paid, and values nothing behind them"
+        ),
         "intrinsic": unused("es compares whole episodes by what the env paid"),
         "custom_loss": unused("es has no loss"),
         "custom_loss_config": unused("es has no loss"),

@@ -11,15 +11,16 @@ from marl.needs import above, declare, needs, one_of, unused
 
 WEIGHTS = declare(needs(above("beta", 0), why="without it all decisions weigh the same, as in bc"))
 
+REWARDS = declare(needs(above("vf_coeff", 0), why="without a critic, as in bc, nothing is learned from rewards"))
+
 
 class MarwilConfig(LearnerConfig):
     """marwil, bc: stochastic policies that imitate what was done, good decisions more than bad ones."""
 
     inherited_needs: ClassVar = {
         "intrinsic": unused("imitation learns from what others did, which no bonus leads elsewhere"),
-        "gamma": declare(
-            needs(above("vf_coeff", 0), why="without a critic, as in bc, nothing is learned from rewards")
-        ),
+        "gamma": REWARDS,
+        "bootstrap_at_time_limit": REWARDS,
     }
 
     beta: NonNegativeFloat = Field(

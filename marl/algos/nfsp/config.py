@@ -46,7 +46,8 @@ class NfspConfig(ReplayConfig):
     def best_response(self) -> QmixConfig:
         """The same keys as dqn knows them."""
         mine = self.model_dump()
-        return QmixConfig(mixer="none", **{key: mine[key] for key in QmixConfig.model_fields if key in mine})
+        known = {key: mine[key] for key in QmixConfig.model_fields if key in mine}
+        return QmixConfig(mixer="none", normalize_rewards=False, **known)
 
     @property
     def acting(self) -> dict[str, Any]:

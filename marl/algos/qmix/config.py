@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -14,7 +14,7 @@ WITH_ATOMS = declare(needs(above("num_atoms", 1)))
 
 
 class QmixConfig(ReplayConfig):
-    """dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed over a group."""
+    """dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed over a group."""
 
     mixer: Literal["none", "sum", "monotonic"] = Field(
         "monotonic",
@@ -37,6 +37,23 @@ class QmixConfig(ReplayConfig):
     reward_scale: PositiveFloat = Field(
         1.0,
         description="Rewards are learned from multiplied by this; mixers learn best where values are of the order of 1 to 10.",
+    )
+    normalize_rewards: bool | None = Field(
+        None,
+        description="Networks and mixers count in a unit that follows the size of the rewards seen so far (their mean size, "
+        "and at least a twentieth of the largest); values are told in rewards all the same. null: unless num_atoms or "
+        "reward_scale is given.",
+        json_schema_extra=declare(
+            needs(one_of("num_atoms", 1), when=(True,), why="chances of returns have v_min and v_max for that"),
+            needs(one_of("reward_scale", 1.0), when=(True,), why="the unit would undo it"),
+        ),
+    )
+    center_rewards: bool = Field(
+        False,
+        description="Rewards are learned from less their running mean per env step; with normalize_rewards this is what EPyMARL "
+        "calls standardised rewards. Values are then about centred rewards. In envs that can end early it changes what is best: "
+        "where rewards are above 0, every step costs something.",
+        json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a fixed range")),
     )
     num_atoms: PositiveInt = Field(
         1,
@@ -82,7 +99,11 @@ class QmixConfig(ReplayConfig):
     )
     buffer_size: PositiveInt = Field(50_000, description="Rows that the replay holds.")
     updates_per_step: PositiveFloat = Field(0.25, description="Updates per env step; fractions are carried over.")
-    target_update_every: PositiveInt = Field(500, description="Updates between two copies into the target network.")
+    target_update_every: PositiveInt = Field(500, description="Updates between two moves of the target network.")
+    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="How far the target network moves then; 1: it becomes a copy. Soft targets: 0.005 to 0.01 every update.",
+    )
     mixing_embed_dim: PositiveInt = Field(
         32, description="Hidden units of the monotonic mixer.", json_schema_extra=MONOTONIC
     )
@@ -92,11 +113,24 @@ class QmixConfig(ReplayConfig):
         json_schema_extra=MONOTONIC,
     )
 
+    normalize_state: bool = Field(
+        True,
+        description="The mixer sees the state less its running mean, divided by its running deviation.",
+        json_schema_extra=MONOTONIC,
+    )
+
     @model_validator(mode="after")
     def _returns_in_order(self) -> QmixConfig:
         if self.v_min >= self.v_max:
             raise ValueError(f"v_min {self.v_min:g} has to be below v_max {self.v_max:g}")
         return self
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether networks count in a unit of their own."""
+        if self.normalize_rewards is None:
+            return self.num_atoms == 1 and self.reward_scale == 1.0
+        return self.normalize_rewards
 
     @property
     def looks_at_groups(self) -> bool:
@@ -111,6 +145,8 @@ class QmixConfig(ReplayConfig):
         options: dict[str, Any] = {"dueling": self.dueling}
         if self.num_atoms > 1:
             options |= {"num_atoms": self.num_atoms, "v_min": self.v_min, "v_max": self.v_max}
+        if self.normalizes:
+            options["units"] = True
         if self.noisy:
             options |= {"noisy": True, "sigma0": self.sigma0}
         if self.temperature:

@@ -14,7 +14,7 @@ from marl.algos.joint_view import JointFeatures
 from marl.algos.learner import LearnerSpec, load_numpy, to_numpy
 from marl.algos.optimiser import FlatOptimiser
 from marl.algos.qmix.config import QmixConfig
-from marl.algos.qmix.mixers import MIXERS, KeepApart, Mixer
+from marl.algos.qmix.mixers import MIXERS, KeepApart, Mixer, MonotonicMixer
 from marl.algos.team_rows import Gaps, single_rows, team_rows
 from marl.algos.transitions import JointObs, Transitions
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -41,19 +41,34 @@ class Team:
     chunks: Chunks | None = None
     gaps: Gaps = field(default_factory=Gaps)
 
-    def remember(self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]) -> None:
-        """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played."""
+    def remember(
+        self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]
+    ) -> SampleBatch:
+        """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played; returns
+        them with rewards as they are learned from."""
         if self.policy is None:
             rows = self._mixed_rows(batch, config.gamma, learning)
         else:
             rows = single_rows(batch, self.policy, task.kind_of(self.seats[0]), config.gamma)
         rows = rows.with_columns(rewards=_as_learned(rows, config))
+        self._observe(rows)
         if self.chunks is None:
             self.replay.add(rows, rows["stream"])
         elif len(rows):
             complete = self.chunks.add(rows)
             if complete is not None:
                 self.replay.add(complete, complete["stream"][:, 0])
+        return rows
+
+    def _observe(self, rows: SampleBatch) -> None:
+        """Let the mixer's filter learn; its slow copy sees states in the same way at once."""
+        if not isinstance(self.mixer, MonotonicMixer) or self.mixer.filter is None or not len(rows):
+            return
+        device = self.mixer.unit.device
+        self.mixer.observe(self._as_mixed(Transitions.of(rows, device).now).state)
+        assert isinstance(self.target_mixer, MonotonicMixer)
+        assert self.target_mixer.filter is not None
+        self.target_mixer.filter.load_state_dict(self.mixer.filter.state_dict())
 
     def _mixed_rows(self, batch: MultiAgentBatch, gamma: float, learning: Collection[PolicyID]) -> SampleBatch:
         rows = team_rows(batch, self.seats, gamma, self.gaps)
@@ -79,8 +94,9 @@ class Team:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        load_numpy(self.mixer, state["mixer"])
-        load_numpy(self.target_mixer, state["target"])
+        # A state of an older release knows neither unit nor filter.
+        for mixer, saved in ((self.mixer, state["mixer"]), (self.target_mixer, state["target"])):
+            load_numpy(mixer, {**to_numpy(dict(mixer.named_buffers())), **saved})
         if self.optimiser is not None:
             self.optimiser.load_state_dict(state["optimiser"])
 
@@ -99,11 +115,14 @@ def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
     """``(r + shift) * scale``, where a decision that lasted several steps is shifted for each of them."""
     if config.reward_shift == 0.0 and config.reward_scale == 1.0:
         return rows["rewards"]
-    # The shift is paid in every step of the decision and discounted like a reward: 1 + gamma + ... + gamma^(elapsed - 1).
-    elapsed, gamma = rows["elapsed"].astype(np.float64), config.gamma
-    steps = elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
+    steps = discounted_steps(rows["elapsed"].astype(np.float64), config.gamma)
     learned: Floats = ((rows["rewards"] + config.reward_shift * steps) * config.reward_scale).astype(np.float32)
     return learned
+
+
+def discounted_steps(elapsed: Any, gamma: float) -> Any:
+    """What a reward of 1 in every step of a decision pays: ``1 + gamma + ... + gamma^(elapsed - 1)``."""
+    return elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
 
 
 def build_teams(spec: LearnerSpec, config: QmixConfig, device: torch.device) -> list[Team]:
@@ -127,8 +146,9 @@ def _mixed(
     joint = None if task.state_size else JointFeatures(task, seats).to(device)
     state_size = task.state_size if joint is None else joint.size
     mixer = MIXERS[config.mixer](
-        len(seats), state_size, config.mixing_embed_dim, seeded(spec.seed, 5), config.hypernet_embed
-    ).to(device)
+        len(seats), state_size, config.mixing_embed_dim, seeded(spec.seed, 5), config.hypernet_embed,
+        config.normalize_state,
+    ).to(device)  # fmt: skip
     replay, chunks = _replay(config, longest)
     team = Team(name, seats, replay, None, mixer, deepcopy(mixer), joint, chunks=chunks)
     if any(True for _ in mixer.parameters()):

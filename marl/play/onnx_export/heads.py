@@ -33,6 +33,8 @@ def value_head(graph: Graph, policy: ValuePolicy, out: str) -> Stored:
         atoms = _dueling(graph, atoms, n)
     if policy.num_atoms == 1:
         values = graph.reshape(atoms, (n,))
+        if policy.unit is not None:  # of the network: values are told in rewards
+            values = graph.add("Mul", values, graph.constant(array(policy.unit)))
     else:
         values = _mean_of_atoms(graph, policy, atoms)
     values = _legal(graph, policy.kind, values)
@@ -67,6 +69,10 @@ def stochastic_head(graph: Graph, policy: StochasticPolicy, out: str) -> Stored:
         _hand_out_normal(graph, mean, _log_std(graph, policy, out, options + numbers), numbers)
     if policy.shares_value:
         last = graph.reshape(graph.pick(out, [policy.model.outputs - 1]), ())
+        if policy.value_scale is not None:
+            centre, deviation = policy.value_scale.mean_and_deviation
+            scaled = graph.add("Mul", last, graph.constant(deviation))
+            last = graph.add("Add", scaled, graph.constant(centre))
         graph.output("value", last, np.float32, (), "of the state, as the policy's own layers give it")
     return Stored(choices, mean)
 
