@@ -46,24 +46,18 @@ class Case(NamedTuple):
 
 FORAGING = ("5x5-2p-1f-coop", "8x8-2p-2f-coop", "10x10-3p-3f", "15x15-4p-3f", "2s-8x8-2p-2f-coop")
 WAREHOUSES = ("tiny-2ag", "tiny-4ag", "small-4ag", "medium-4ag")
+PARTICLES = (
+    "simple_spread_v3", "simple_tag_v3", "simple_speaker_listener_v4", "simple_adversary_v3", "simple_push_v3",
+    "simple_crypto_v3", "simple_reference_v3", "simple_world_comm_v3",
+)  # fmt: skip
 CASES = [
-    Case("fast:simple_spread", {}, "mpe2.simple_spread_v3"),
-    Case("fast:simple_tag", {}, "mpe2.simple_tag_v3"),
-    Case("fast:simple_speaker_listener", {}, "mpe2.simple_speaker_listener_v4"),
-    Case("fast:simple_adversary", {}, "mpe2.simple_adversary_v3"),
-    Case("fast:simple_push", {}, "mpe2.simple_push_v3"),
-    Case("fast:simple_crypto", {}, "mpe2.simple_crypto_v3"),
-    Case("fast:simple_reference", {}, "mpe2.simple_reference_v3"),
-    Case("fast:simple_world_comm", {}, "mpe2.simple_world_comm_v3"),
+    *(Case(f"fast:{game[:-3]}", {}, f"mpe2.{game}") for game in PARTICLES),
     *(Case("fast:lbf", {"id": f"Foraging-{game}-v3"}, f"lbforaging:Foraging-{game}-v3") for game in FORAGING),
     *(Case("fast:rware", {"id": f"rware-{game}-v2"}, f"rware:rware-{game}-v2") for game in WAREHOUSES),
 ]
 COPIES = (256, 1024)
-BARS = {
-    "fast:simple_spread": 100.0,
-    "fast:lbf": 50.0,
-    "fast:rware": 50.0,
-}  # times the original, 256 copies, in every case
+# Times the original, 256 copies, in every case.
+BARS = {"fast:simple_spread": 100.0, "fast:lbf": 50.0, "fast:rware": 50.0}
 SEED = 0
 
 Play = Callable[[int], None]
