@@ -98,6 +98,9 @@ NEEDS: list[Row] = [
     *algo(
         "CentralCriticConfig", "ppo",
         ("critic_sees", "group", CRITIC, PG, {}),
+        ("critic_values", "actions", "objective: a2c or ppo", PG, {}),
+        ("critic_values", "actions", "normalize_values: false", {"normalize_values": True}, {}),
+        ("critic_values", "actions", "sequential_update: false", {"sequential_update": True}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
         ("vf_loss_coeff", 0.1, CRITIC, PG, {}),
         ("num_sgd_iter", 3, "objective: ppo", A2C, {}),

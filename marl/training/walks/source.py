@@ -122,7 +122,10 @@ WAYS = {"traversals": _traverse, "values": _follow, PLAY: _play}
 
 
 class WalkSource:
-    """Walks through the games of one turn, or of one iteration, per round. ``learners`` are all of the run's, and all learn by regrets."""
+    """Walks through the games of one turn, or of one iteration, per round.
+
+    ``learners`` are all of the run's, and all learn by regrets.
+    """
 
     def __init__(self, workers: WorkerPool, learners: Sequence[DeepCfrLearner], setup: Setup) -> None:
         self.workers, self.learners, self.seed = workers, learners, setup.scenario.seed
