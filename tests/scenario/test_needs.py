@@ -99,6 +99,9 @@ NEEDS: list[Row] = [
     *algo(
         "CentralCriticConfig", "ppo",
         ("critic_sees", "group", CRITIC, PG, {}),
+        ("critic_values", "actions", "objective: a2c or ppo", PG, {}),
+        ("critic_values", "actions", "normalize_values: false", {"normalize_values": True}, {}),
+        ("critic_values", "actions", "sequential_update: false", {"sequential_update": True}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
         ("bootstrap_at_time_limit", False, CRITIC, PG, {}),
         ("vf_loss_coeff", 0.1, CRITIC, PG, {}),
