@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from marl.cli.app import app
@@ -13,6 +15,7 @@ from marl.errors import ConfigError
 from marl.suite.load import chosen, load_suite, shipped_suites
 from marl.suite.plan import plan_suite
 from marl.suite.results import read_suite
+from marl.suite.schema import suite_schema
 from marl.suite.table import section
 from tests.suite.small import SMALL, planned, written
 
@@ -163,3 +166,12 @@ def test_options_are_checked_first(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["suite", file, "--out", str(tmp_path / "out"), *words])
         assert isinstance(result.exception, ConfigError), words
     assert not (tmp_path / "out").exists()
+
+
+def test_the_schema_knows_what_the_loader_takes() -> None:
+    validator = Draft202012Validator(suite_schema())
+    for file in shipped_suites().values():
+        assert not list(validator.iter_errors(yaml.safe_load(file.read_text(encoding="utf-8")))), file
+    assert list(validator.iter_errors({**SMALL, "sedes": 3}))
+    assert list(validator.iter_errors({**SMALL, "envs": envs(publishd={})}))
+    assert list(validator.iter_errors({**SMALL, "algos": {"ppo": {"seed": 3}}}))
