@@ -37,11 +37,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if given.list:
             return _list(claims, cases, places, console)
         try:
-            held = (
-                _replay(claims, places, given, console)
-                if given.check
-                else _bring_up(claims, cases, places, given, console)
-            )
+            if given.check:
+                held = _replay(claims, places, given, console)
+            else:
+                held = _bring_up(claims, cases, places, given, console)
         finally:
             console.print(f"report: {write_report(proofs, places)}", soft_wrap=True)
             write_envs_page(envs, places)

@@ -142,7 +142,7 @@ def slow_loss(learner: QmixLearner, minibatch: Minibatch) -> Tensor:
     q = minibatch.team.mixer(torch.cat(chosen, 1) * t.now.present, t.now.state)
     with torch.no_grad():
         next_q = minibatch.team.target_mixer(torch.cat(later, 1) * t.next.present, t.next.state)
-    unit = learner.reward_unit.value
+    unit = learner.unit
     assert (unit != 1.0) == config.normalizes
     error = (q - (t.rewards + config.gamma**t.elapsed * ~t.terminated * next_q)) / unit
     squared = error.square()

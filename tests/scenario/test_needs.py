@@ -132,6 +132,7 @@ NEEDS: list[Row] = [
     *algo(
         "MarwilConfig", "marwil",
         ("gamma", 0.9, "vf_coeff above 0", BC, {"beta": 0}),
+        ("bootstrap_at_time_limit", False, "vf_coeff above 0", BC, {"beta": 0}),
         ("vf_coeff", 0, "beta: 0", {}, {"beta": 0}),
         ("max_advantage_weight", 2.0, "beta above 0", BC, {}),
         ("moving_average_sqd_adv_norm_start", 2.0, "beta above 0", {"beta": 0}, {}),
@@ -155,6 +156,10 @@ NEEDS: list[Row] = [
         ("temperature", 0.1, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("mixing_embed_dim", 8, "mixer: monotonic", VDN, QMIX),
         ("hypernet_embed", 8, "mixer: monotonic", {}, QMIX),
+        ("normalize_state", False, "mixer: monotonic", VDN, QMIX),
+        ("normalize_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("normalize_rewards", True, "reward_scale: 1", {"reward_scale": 0.5}, {}),
+        ("center_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
     ),
     *(
         Row("ModelConfig", key, value, "conv_filters other than []", {"conv_filters": []}, {})
@@ -380,7 +385,7 @@ POLICY_NEEDS: list[PolicyRow] = [
 OF_NO_USE: list[tuple[str, str, Any]] = [
     *(("es", key, value) for key, value in (
         ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
-        ("intrinsic", {"kind": "rnd"}),
+        ("intrinsic", {"kind": "rnd"}), ("bootstrap_at_time_limit", False),
     )),
     *(("sarsa", key, value) for key, value in (
         ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
@@ -389,6 +394,7 @@ OF_NO_USE: list[tuple[str, str, Any]] = [
     ("marwil", "intrinsic", {"kind": "rnd"}),
     *(("deep_cfr", key, value) for key, value in (
         ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("intrinsic", {"kind": "rnd"}),
+        ("bootstrap_at_time_limit", False),
     )),
 ]  # fmt: skip
 

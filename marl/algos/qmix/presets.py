@@ -1,4 +1,4 @@
-"""dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
+"""dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ FAMILY = Family(
 
 PRESETS = (
     Preset("dqn", FAMILY, {"mixer": "none", "dueling": True}, "Independent action values (DQN, IQL).", ("mixer",)),
+    Preset(
+        "iql",
+        FAMILY,
+        {"mixer": "none", "bootstrap_at_time_limit": False},
+        "Independent action values of a team's members, as tables of cooperative tasks have them: dqn without dueling, and a time "
+        "limit is an end.",
+        ("mixer",),
+    ),
     Preset(
         "noisy_dqn",
         FAMILY,
