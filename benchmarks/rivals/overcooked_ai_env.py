@@ -1,6 +1,6 @@
 """overcooked_ai's own env, one copy: random actions drawn beforehand, both cooks' grids encoded at every step.
 
-    python overcooked_ai_env.py '{"layout": "cramped_room", "steps": 2000}'
+python overcooked_ai_env.py '{"layout": "cramped_room", "steps": 2000}'
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from overcooked_ai_py.mdp.actions import Action
 from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv
 from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
 
-NAMES = {"coord_ring": "coordination_ring", "forced_coord": "forced_coordination", "asymm_advantages": "asymmetric_advantages"}
+NAMES = {
+    "coord_ring": "coordination_ring",
+    "forced_coord": "forced_coordination",
+    "asymm_advantages": "asymmetric_advantages",
+}
 
 
 def main() -> None:

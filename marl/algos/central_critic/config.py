@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -18,6 +18,8 @@ OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions wei
 class CentralCriticConfig(LearnerConfig):
     """pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
     much as ``critic_sees`` says."""
+
+    inherited_needs: ClassVar = {"bootstrap_at_time_limit": declare(WITH_CRITIC)}
 
     objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",

@@ -17,7 +17,7 @@ class DeepCfrConfig(LearnerConfig):
     """deep_cfr, escher: what each action would have earned more, remembered over all iterations and learned by networks."""
 
     inherited_needs: ClassVar = {
-        "bootstrap_at_time_limit": unused("games are walked to their end"),
+        "bootstrap_at_time_limit": unused("regrets come from games that are walked to their end"),
         "intrinsic": unused("regrets are about what the env pays, and a bonus would be another game"),
         "custom_loss": unused("regrets and average policies have their own losses"),
         "custom_loss_config": unused("regrets and average policies have their own losses"),
@@ -27,6 +27,11 @@ class DeepCfrConfig(LearnerConfig):
         "traversals",
         description="traversals: every action of one agent at a time is played to the end (deep_cfr). values: one action is "
         "played, and a learned value of histories tells what the others would have earned (escher).",
+    )
+    take_turns: bool = Field(
+        True,
+        description="Agents look for regrets one after the other, each against what the others have learned before, as in the "
+        "papers; false: all at once against what was learned in the last iteration, which converges far more slowly.",
     )
     traversals: PositiveInt = Field(
         256, description="Games per iteration of the algorithm and agent, in which this agent's regrets are looked for."
@@ -63,4 +68,4 @@ class DeepCfrConfig(LearnerConfig):
     @property
     def walk_keys(self) -> tuple[str, ...]:
         """Keys on which all policies of a run must agree, because they meet in the same games."""
-        return ("regrets_from", "gamma", "max_branches")
+        return ("regrets_from", "take_turns", "gamma", "max_branches")
