@@ -166,3 +166,16 @@ def test_two_players_learn_to_meet_in_the_matrix_game_in_turns() -> None:
         last = trainer.evaluate()["episode_reward_mean"]
     assert first < 40.0
     assert last == pytest.approx(50.0)
+
+
+def test_the_header_says_where_a_shared_policy_cannot_take_turns() -> None:
+    shared = {key: value for key, value in APART.items() if key != "policy_mapping_fn"}
+    with Trainer("happo", config={**shared, **TEAM}) as trainer:
+        told = [line for line in trainer.setup.header if line.startswith("happo:")]
+        trainer.train()  # and learns as mappo would
+    assert told == [
+        "happo: policy default_policy plays several agents of group team, which learn at once as in mappo. One after the "
+        "other: policy_mapping_fn: per_agent"
+    ]
+    with Trainer("happo", config={**APART, **TEAM}) as trainer:
+        assert not [line for line in trainer.setup.header if line.startswith("happo:")]

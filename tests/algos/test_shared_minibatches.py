@@ -54,6 +54,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "noisy_dqn with a memory": {**CARTPOLE, **OFF_POLICY, "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 7},
     "rainbow": {**CARTPOLE, **OFF_POLICY, "num_atoms": 7},
     "softq": {**CARTPOLE, **OFF_POLICY},
+    "hysteretic": {**TWO_STEP, **OFF_POLICY},
     "qmix": {**TWO_STEP, **OFF_POLICY},
     "qmix with noisy layers of two policies": {
         **TWO_STEP, **OFF_POLICY, "noisy": True, "policy_mapping_fn": "per_agent",

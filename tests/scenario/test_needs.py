@@ -99,6 +99,9 @@ NEEDS: list[Row] = [
     *algo(
         "CentralCriticConfig", "ppo",
         ("critic_sees", "group", CRITIC, PG, {}),
+        ("critic_values", "actions", "objective: a2c or ppo", PG, {}),
+        ("critic_values", "actions", "normalize_values: false", {"normalize_values": True}, {}),
+        ("critic_values", "actions", "sequential_update: false", {"sequential_update": True}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
         ("bootstrap_at_time_limit", False, CRITIC, PG, {}),
         ("vf_loss_coeff", 0.1, CRITIC, PG, {}),
@@ -148,6 +151,7 @@ NEEDS: list[Row] = [
     *algo(
         "QmixConfig", "dqn",
         ("huber_delta", 1.0, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("negative_error_weight", 0.5, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("num_atoms", 5, "mixer: none", VDN, {}),
         ("v_min", 0.0, "num_atoms above 1", {}, {"num_atoms": 5}),
         ("v_max", 1.0, "num_atoms above 1", {}, {"num_atoms": 5}),

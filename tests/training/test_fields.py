@@ -50,7 +50,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
         ["dqn", "vdn", "qmix", "apex", "ddpg", "td3", "maddpg", "apex_ddpg", "sac", "masac", "nfsp"], OFF_POLICY
     ),
-    **dict.fromkeys(["iql", "noisy_dqn", "rainbow", "softq"], OFF_POLICY),
+    **dict.fromkeys(["iql", "hysteretic", "noisy_dqn", "rainbow", "softq"], OFF_POLICY),
     **dict.fromkeys(["q_learning", "sarsa", "monte_carlo"], TABLES),
     "es": EVOLUTION,
     **dict.fromkeys(["deep_cfr", "escher"], WALKS),

@@ -14,7 +14,7 @@ WITH_ATOMS = declare(needs(above("num_atoms", 1)))
 
 
 class QmixConfig(ReplayConfig):
-    """dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed over a group."""
+    """dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed."""
 
     mixer: Literal["none", "sum", "monotonic"] = Field(
         "monotonic",
@@ -27,6 +27,13 @@ class QmixConfig(ReplayConfig):
     huber_delta: PositiveFloat | None = Field(
         None,
         description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared.",
+        json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a loss of their own")),
+    )
+    negative_error_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0,
+        description="Weight of outcomes that were worse than their value, against 1 for better ones: below 1 a partner's "
+        "exploration is blamed less (hysteretic Q-learning); 0 forgets nothing good (distributed Q-learning). Only for "
+        "teams: it also overrates luck.",
         json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a loss of their own")),
     )
     reward_shift: float = Field(

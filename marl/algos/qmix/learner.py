@@ -5,7 +5,8 @@
     loss   = ((chosen - target) / unit)^2
 
 With a ``temperature`` the maximum is a soft one (soft Q-learning), with ``num_atoms`` chances of returns are compared instead
-of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet).
+of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet), and with a
+``negative_error_weight`` below 1 outcomes that disappoint count less (hysteretic).
 
 Details that matter for results: networks and mixers count in a ``unit`` that follows the size of the rewards; double Q over
 each member's own argmax; targets copied every ``target_update_every`` updates; legal-action masks in every maximum; absent
@@ -246,7 +247,9 @@ class QmixLearner(OffPolicyLearner):
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
         unit = self.unit
-        loss, slope = td_loss(chosen / unit, target / unit, t.weights, self.config.huber_delta)
+        loss, slope = td_loss(
+            chosen / unit, target / unit, t.weights, self.config.huber_delta, self.config.negative_error_weight
+        )
         members = team.mixer.pull(tape, slope / unit) * t.now.present
         surprise = (chosen - target) / unit
         return Compared(chosen, target, surprise, loss, slopes_of_chosen(members, t.actions, values))

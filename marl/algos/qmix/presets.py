@@ -1,4 +1,4 @@
-"""dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
+"""dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ PRESETS = (
         {"mixer": "none", "bootstrap_at_time_limit": False},
         "Independent action values of a team's members, as in tables of cooperative tasks: dqn without dueling, and a time "
         "limit is an end.",
+        ("mixer",),
+    ),
+    Preset(
+        "hysteretic",
+        FAMILY,
+        {"mixer": "none", "negative_error_weight": 0.05},
+        "dqn for teams whose members blame each other's exploration less: disappointments count little.",
         ("mixer",),
     ),
     Preset(

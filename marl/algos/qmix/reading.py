@@ -1,4 +1,4 @@
-"""What `marl show` prints of dqn, iql, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
+"""What `marl show` prints of dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
 
 from __future__ import annotations
 
