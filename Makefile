@@ -34,8 +34,8 @@ docs: $(READY)  ## The site, into build/site (open build/site/index.html).
 tour: $(READY)  ## Run the commands of docs/tour.md and put what they print into it.
 	$(PY) docs/tour.py
 
-proofs: $(READY)  ## Learning proofs; ONLY=name runs one. Skips what is up to date.
-	$(PY) -m proofs $(if $(ONLY),--only $(ONLY))
+proofs: $(READY)  ## Learning proofs; ONLY=name runs one, MINUTES=30 the cheapest for so long. Skips what a replay shows to be fresh.
+	$(PY) -m proofs $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--cheapest --minutes $(MINUTES))
 
 siege: $(READY)  ## Kills, damaged and forged files, odd input; ONLY=kills runs one kind, N=50 so many cases. Goes on where it was.
 	$(PY) -m siege $(if $(ONLY),--only "$(ONLY)") $(if $(N),-n $(N))

@@ -33,12 +33,12 @@ def with_seat(obs: np.ndarray[Any, Any]) -> Tensor:
 
 
 class ActorCritic:
-    """pg, a2c, a3c, impala, ppo, mappo, marwil, bc over Discrete actions."""
+    """pg, a2c, a3c, ia2c, maa2c, impala, ppo, ippo, mappo, happo, marwil, bc over Discrete actions."""
 
     def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
         kind = task.kinds[0]
         self.algo, self.config, self.updates, self.squares = algo, config, 0, 100.0
-        self.joint = algo == "mappo"
+        self.joint = algo in ("mappo", "happo", "maa2c")
         own = kind.obs_width + (kind.size if kind.size > 1 else 0)
         self.actor = mlp(own, hiddens, int(kind.action_space.n))  # type: ignore[attr-defined]
         self.critic = mlp(kind.obs_width * kind.size + kind.size if self.joint else own, hiddens, 1)
@@ -95,7 +95,7 @@ class ActorCritic:
         return sums, sums + values
 
     def minibatches(self, rows: dict[str, Tensor]) -> Any:
-        if self.algo not in ("ppo", "mappo", "marwil", "bc"):
+        if self.algo not in ("ppo", "ippo", "mappo", "happo", "marwil", "bc"):
             yield rows
             return
         count, size = len(rows["obs"]), self.config.sgd_minibatch_size
@@ -130,7 +130,7 @@ class ActorCritic:
                 weights = (self.config.beta * advantages / self.squares**0.5).clamp(max=3.0).exp()
             return -(weights * logp).mean()
         advantages = part["advantages"]
-        if self.algo not in ("ppo", "mappo"):
+        if self.algo not in ("ppo", "ippo", "mappo", "happo"):
             return -(logp * advantages).mean()
         ratio, clip = (logp - part["old"]).exp(), self.config.clip_param
         return -torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()

@@ -39,22 +39,39 @@ PENDULUM: Mapping[str, Any] = {"env": "Pendulum-v1"}
 CARDS: Mapping[str, Any] = {"env": "kuhn_poker"}
 SPREAD: Mapping[str, Any] = {"env": "fast:simple_spread"}
 ENVS = {
-    **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac"), PENDULUM),
-    **dict.fromkeys(("mappo", "vdn", "qmix"), SPREAD),
+    **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac", "masac"), PENDULUM),
+    **dict.fromkeys(("maa2c", "mappo", "happo", "vdn", "qmix"), SPREAD),
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
     "deep_cfr": CARDS,
     "escher": CARDS,
 }
 BARE = {
     **dict.fromkeys(
-        ("pg", "a2c", "a3c", "impala", "ppo", "mappo", "mmd", "nashpg", "rnad", "marwil", "bc"), ActorCritic
+        (
+            "pg",
+            "a2c",
+            "a3c",
+            "ia2c",
+            "maa2c",
+            "impala",
+            "ppo",
+            "ippo",
+            "mappo",
+            "happo",
+            "mmd",
+            "nashpg",
+            "rnad",
+            "marwil",
+            "bc",
+        ),
+        ActorCritic,
     ),
-    **dict.fromkeys(("dqn", "apex", "vdn", "qmix"), Values),
+    **dict.fromkeys(("dqn", "iql", "hysteretic", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
     "noisy_dqn": NoisyValues,
     "rainbow": Rainbow,
     "softq": SoftValues,
-    "sac": Soft,
+    **dict.fromkeys(("sac", "masac"), Soft),
     "nfsp": Fictitious,
 }
 COPIES = 8

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from marl.runs.atomic import write_atomically
 from proofs.declaration import Places, Proof, Table
-from proofs.results import Results, SeedResult, fingerprint_of, read_results
-from proofs.sources import Sources
+from proofs.freshness import standing_of
+from proofs.results import Results, SeedResult, read_results
+from proofs.sources import package_sources
 
 INTRO = """\
 # Learning proofs
@@ -20,24 +21,45 @@ the first evaluation that met the goal, *best* and *last* are over all evaluatio
 Matches follow the training, on PettingZoo's own env, against an opponent that draws from its legal moves; goals look at
 greedy play, and *illegal moves* counts the moves of both sides that the env's mask forbids.
 Rows about exploitability hold the exact NashConv of what the run would play (smaller is better); *best* is the smallest.
-*stale*: measured with an earlier version of the scenario, the declaration or a module of the package that the run loads.
+
+A proof is *fresh* if declaration and scenario still say the same, key by key, and the first iterations of every seed come
+out as they did: `proofs/results/` keeps hashes of their weights and results, and `python -m proofs --check` replays them, in
+seconds each. So a rename, a comment or a new key with a default that changes nothing leave a proof alone, and `make proofs`
+runs again what really changed. What only shows later in a run is not seen by that. Verdicts below are of fresh proofs unless
+they say:
+
+- *stale*: first iterations come out otherwise, or declaration or scenario were changed, or no hashes were kept yet.
+- *unchecked*: modules that it needs have changed since the last replay.
+- *other machine*: the replay differs, but processor, torch or numpy are others, which round in other places. Run it there
+  where it was measured, or measure it anew with `--force`. (Numbers that agree up to a thousandth count as the same.)
+
+Results from before hashes were kept got theirs by `--adopt`, where at least two evaluations of every seed that are no whole
+numbers came out to the last digit, and nothing was changed in scenario or declaration since (`compared` in the results).
+
+Replayed are: of a run, the iterations until its weights have moved twice and it was evaluated, but no more than about three
+seconds of them, then an evaluation, the learned tables and a few matches where the proof has such; recordings are made anew.
+Where workers or clients play on while the learner learns, the same without them, in one process, because what they collect
+depends on the clock. Of a search, two iterations of all trials with a perturbation between them.
 """
 
 
-def write_report(proofs: Sequence[Proof], places: Places, package: Sources) -> Path:
-    """The table of all proofs that have results, and their pictures."""
-    rows, sections = [], []
+def write_report(proofs: Sequence[Proof], places: Places) -> Path:
+    """The table of all proofs that have results, and their pictures, where these are older than the results."""
+    rows, sections, package = [], [], package_sources()
     for proof in proofs:
-        results = read_results(places.results / f"{proof.name}.json")
+        measured = places.results / f"{proof.name}.json"
+        results = read_results(measured)
         if results is None or not results.seeds:
             rows.append(
                 f"| {proof.name} | {proof.goal} | {proof.budget:,} | 0/{len(proof.all_seeds)} | | | | not run |"
             )
             continue
-        stale = not results.current(fingerprint_of(proof, places), package)
-        verdict = f"{results.judge(proof)}{' (stale)' if stale else ''}"
+        state = standing_of(results, proof, places, package).state
+        verdict = results.judge(proof) if state == "fresh" else f"{results.judge(proof)} ({state})"
         rows.append(_row(proof, results, verdict))
-        picture = draw(proof, results, places.pictures / f"{proof.name}.png")
+        picture = places.pictures / f"{proof.name}.png"
+        if not picture.exists() or picture.stat().st_mtime < measured.stat().st_mtime:
+            draw(proof, results, picture)
         sections.append(_section(proof, results, picture.relative_to(places.report.parent).as_posix()))
     head = [
         "| proof | goal | budget (env steps) | seeds that hold | reached by (env steps) | best | last | verdict |",
@@ -106,7 +128,7 @@ def finished(proof: Proof, results: Results) -> list[SeedResult]:
     return [results.seeds[seed] for seed in proof.all_seeds if seed in results.seeds]
 
 
-def draw(proof: Proof, results: Results, path: Path) -> Path:
+def draw(proof: Proof, results: Results, path: Path) -> None:
     """One line per seed, and the goal."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -129,4 +151,3 @@ def draw(proof: Proof, results: Results, path: Path) -> Path:
     figure.savefig(picture, format="png", metadata={"Software": None})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, picture.getvalue())
-    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,11 +12,25 @@ import numpy as np
 from marl.errors import ConfigError
 from marl.runs.atomic import write_atomically
 from marl.runs.result import SMALLER_IS_BETTER
-from proofs.declaration import EXACT, Places, Proof, Table
+from proofs.declaration import EXACT, Proof, Table
 from proofs.matches import Tally
-from proofs.sources import Sources, changed
+from proofs.opening import Opening
+from proofs.setting import Setting
+from proofs.sources import Sources
 
-Verdict = Literal["ok", "miss", "unfinished", "stale"]
+Verdict = Literal["ok", "miss", "unfinished"]
+State = Literal["fresh", "stale", "other machine", "unchecked"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether numbers are those of today's code, and why not."""
+
+    state: State
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state} ({self.why})" if self.why else self.state
 
 
 @dataclass
@@ -29,6 +42,8 @@ class SeedResult:
     wall_time_s: float
     tables: dict[str, Table] = field(default_factory=dict)
     matches: list[Tally] = field(default_factory=list)
+    first: Opening | None = None  # None: measured before first iterations were kept
+    compared: int = 0  # evaluations that came out the same before `first` was kept later; see adoption.py
     sources: Sources = field(default_factory=dict)  # modules that the run loaded; kept once for all seeds of a proof
 
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
@@ -73,32 +88,37 @@ def _meets(name: str, value: float, wanted: float) -> bool:
 
 @dataclass
 class Results:
-    """All finished seeds of a proof, and what they were measured with: scenario and declaration, modules of the package."""
+    """All finished seeds of a proof, what they were measured with, and what is known of that since.
 
-    fingerprint: str
+    ``sources`` are the files with which the first iterations were looked at last, and ``standing`` is what was seen then.
+    """
+
+    setting: Setting = field(default_factory=Setting)
     seeds: dict[int, SeedResult] = field(default_factory=dict)
     sources: Sources = field(default_factory=dict)
+    standing: Standing = field(default_factory=lambda: Standing("fresh"))
 
     def add(self, result: SeedResult) -> None:
-        """Keep one more seed; earlier ones are forgotten if a module changed since they ran."""
-        if any(result.sources.get(name, digits) != digits for name, digits in self.sources.items()):
-            self.seeds, self.sources = {}, {}
+        """Keep one more seed. Of a module that changed since the first one the old hash stays: so all are replayed."""
         self.seeds[result.seed] = result
-        self.sources = dict(sorted({**self.sources, **result.sources}.items()))
+        self.sources = dict(sorted({**result.sources, **self.sources}.items()))
 
-    def current(self, fingerprint: str, package: Sources) -> bool:
-        """Whether the same scenario, declaration and source files would be used again."""
-        return self.fingerprint == fingerprint and not changed(self.sources, package)
+    def seconds(self, proof: Proof) -> float:
+        """What the missing seeds will take, by those that are known; all of them if none is missing."""
+        known = [result.wall_time_s for result in self.seeds.values()]
+        seeds = self.missing(proof) or proof.all_seeds
+        return float(np.mean(known)) * len(seeds) if known else float("inf")
+
+    @property
+    def has_openings(self) -> bool:
+        """Whether the first iterations of every seed were kept."""
+        return all(result.first is not None for result in self.seeds.values())
 
     def missing(self, proof: Proof) -> list[int]:
         return [seed for seed in proof.all_seeds if seed not in self.seeds]
 
     def held(self, proof: Proof) -> int:
         return sum(self.seeds[seed].holds(proof) for seed in proof.all_seeds if seed in self.seeds)
-
-    def verdict(self, proof: Proof, fingerprint: str, package: Sources) -> Verdict:
-        """stale: measured with another scenario or declaration, or with other files of the package."""
-        return self.judge(proof) if self.current(fingerprint, package) else "stale"
 
     def judge(self, proof: Proof) -> Verdict:
         """What the numbers say, whatever they were measured with."""
@@ -115,19 +135,8 @@ class Results:
         return all(_meets(name, float(np.median(found[steps])), wanted) for steps, wanted in proof.medians.items())
 
 
-def fingerprint_of(proof: Proof, places: Places) -> str:
-    """A hash of what decides the numbers of a seed besides the package: scenario file and declaration."""
-    unused = {
-        key for key in ("prepare", "stays_below", "medians", "median_of", "search", "tune") if not getattr(proof, key)
-    }
-    declared = proof.model_dump(exclude={"claim", "seeds", "at_least", *unused})
-    scenario = places.scenario(proof).read_text(encoding="utf-8") + places.recipe(proof)
-    text = json.dumps([scenario, declared], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def read_results(path: Path) -> Results | None:
-    """The cached results; None if there are none. A file from before modules were kept counts as stale."""
+    """The cached results; None if there are none. Seeds from before first iterations were kept have none."""
     if not path.is_file():
         return None
     try:
@@ -139,10 +148,13 @@ def read_results(path: Path) -> Results | None:
                 row["wall_time_s"],
                 row["tables"],
                 [Tally(**tally) for tally in row.get("matches", [])],
+                Opening(**row["first"]) if row.get("first") else None,
+                row.get("compared", 0),
             )
             for row in raw["seeds"]
         ]
-        return Results(raw["fingerprint"], {result.seed: result for result in seeds}, raw.get("sources", {}))
+        setting, standing = Setting(**raw.get("setting", {})), Standing(**raw.get("standing", {"state": "stale"}))
+        return Results(setting, {result.seed: result for result in seeds}, raw.get("sources", {}), standing)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is no result of a proof ({error!r}). Delete it and run the proof again.") from error
 
@@ -170,8 +182,9 @@ def write_results(path: Path, proof: Proof, results: Results) -> None:
         "budget": proof.budget,
         "seeds_declared": proof.all_seeds,
         "at_least": proof.needed,
-        "fingerprint": results.fingerprint,
         "seeds": rows,
+        "setting": asdict(results.setting),
+        "standing": asdict(results.standing),
         "sources": results.sources,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,119 +1,107 @@
-"""Runs the seeds of a proof one after the other; each finished seed is on the disk before the next one begins.
-
-Each seed has a process of its own, which has imported nothing but what the run needs: so the modules that it has loaded at its
-end are exactly those that decided its numbers.
-"""
+"""Runs the seeds of a proof one after the other; each finished seed is on the disk before the next one begins."""
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from marl.errors import ConfigError, TrainingError, UserError
-from marl.registry import load_object
+from marl.errors import ConfigError
 from marl.runs.result import Result, look_up
 from marl.scenario.config import Scenario
 from marl.training.trainer import Trainer
-from marl.trust import Sort
+from proofs.apart import apart
 from proofs.clients import playing
 from proofs.declaration import Places, Proof
+from proofs.freshness import check_file
 from proofs.matches import play_matches
-from proofs.results import Results, SeedResult, read_results, write_results
-from proofs.sources import loaded, package_sources
-from proofs.tables import joint_values
+from proofs.opening import play_opening
+from proofs.prepare import prepared
+from proofs.results import Results, SeedResult, Standing, read_results, write_results
+from proofs.setting import setting_of
+from proofs.sources import all_sources, loaded
 
 Progress: TypeAlias = Callable[[int, int, float | None], None]
 """Called after every iteration with the seed, its env steps and its newest evaluation."""
 SeedDone: TypeAlias = Callable[[SeedResult], None]
-Message: TypeAlias = tuple[int, int, float | None] | SeedResult | UserError
-"""What comes from the process of a seed: its progress, and in the end its result or why there is none."""
 
 
 def run_proof(
     proof: Proof,
     places: Places,
-    fingerprint: str,
     *,
     runs: Path | None,
-    force: bool,
+    afresh: bool,
+    until: float | None = None,
     progress: Progress,
     done: SeedDone,
 ) -> Results:
-    """Run what is missing; results that are not current are replaced. An interruption loses the current seed only."""
+    """Run what is missing, or all seeds ``afresh``. An interruption loses the current seed only.
+
+    No seed begins that would not end before ``until`` (of ``time.monotonic``), as far as earlier ones tell.
+    """
     path = places.results / f"{proof.name}.json"
-    results = None if force else read_results(path)
-    if results is None or not results.current(fingerprint, package_sources()):
-        results = Results(fingerprint)
+    known = read_results(path) or Results()
+    takes = known.seconds(proof) / len(known.missing(proof) or proof.all_seeds)
+    results = known
+    if afresh or not known.seeds:
+        path, results = _begin_again(proof, places)
     for seed in results.missing(proof):
+        if until is not None and time.monotonic() + (takes if takes < float("inf") else 0.0) > until:
+            break
         directory = runs / proof.name / f"seed_{seed}" if runs is not None else None
         result = run_apart(proof, places, seed, directory, progress)
         results.add(result)
         write_results(path, proof, results)
         done(result)
+    if not results.missing(proof):
+        write_results(places.results / f"{proof.name}.json", proof, results)
+        places.unfinished(proof).unlink(missing_ok=True)
     return results
 
 
+def _begin_again(proof: Proof, places: Places) -> tuple[Path, Results]:
+    """Where new seeds gather until all are there, so that old results stay readable; and those that are there already."""
+    path = places.unfinished(proof)
+    begun = read_results(path)
+    if begun is not None and check_file(path, proof, places, one_seed=False) == Standing("fresh"):
+        return path, begun
+    return path, Results(setting_of(proof, places))
+
+
 def run_apart(proof: Proof, places: Places, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
-    """``run_seed`` in a fresh process."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_run_and_tell, args=(proof, places, seed, directory, there))
-    process.start()
-    there.close()  # the process holds the other end, so its death is seen here
-    try:
-        while True:
-            message: Message = here.recv()
-            if isinstance(message, SeedResult):
-                return message
-            if isinstance(message, UserError):
-                raise message
-            progress(*message)
-    except EOFError:
-        process.join()
-        raise TrainingError(
-            f"proof {proof.name!r}: the process of seed {seed} died (exit code {process.exitcode}); its last words are above."
-        ) from None
-    except KeyboardInterrupt:
-        process.terminate()
-        raise
-    finally:
-        process.join()
+    """``run_seed`` in a fresh process: the modules that it has loaded at its end are those that decided its numbers."""
+    name = f"proof {proof.name!r}, seed {seed}"
+    result: SeedResult = apart(_run_with_sources, proof, places, seed, directory, news=progress, name=name)
+    return result
 
 
-def _run_and_tell(proof: Proof, places: Places, seed: int, directory: Path | None, there: Connection) -> None:
-    """The whole life of a seed's process."""
-    package = package_sources()
-    try:
-        result = run_seed(proof, places, seed, directory, lambda *news: there.send(news))
-    except UserError as error:
-        there.send(error)
-        return
-    except KeyboardInterrupt:
-        return  # the parent was told as well
-    result.sources = loaded(package)
-    there.send(result)
+def _run_with_sources(
+    proof: Proof, places: Places, seed: int, directory: Path | None, progress: Progress
+) -> SeedResult:
+    sources = all_sources(proof, places)
+    result = run_seed(proof, places, seed, directory, progress)
+    result.sources = loaded(sources)
+    return result
 
 
 def run_seed(proof: Proof, places: Places, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
-    """Train through the budget and keep every evaluation. Nothing but ``directory`` is written."""
-    if proof.tune:
-        from proofs.searches import run_search  # with all that a search loads, on which no other proof depends
+    """The first iterations by themselves, then a training through the budget, of which every evaluation is kept.
 
-        return run_search(proof, places, seed, directory)
-    if proof.prepare is None:
-        return _run_seed(proof, places.load(proof, seed), seed, directory, progress)
-    with TemporaryDirectory() as folder:
-        prepare = load_object(proof.prepare, Sort(f"proof {proof.name!r}, prepare", creators=True))
-        if not callable(prepare):
-            raise ConfigError(f"proof {proof.name!r}: prepare {proof.prepare!r} is no function.")
-        prepare(folder)
-        return _run_seed(proof, places.load(proof, seed, Path(folder)), seed, directory, progress)
+    Nothing but ``directory`` is written.
+    """
+    with prepared(proof) as folder:
+        first = play_opening(proof, places, seed, folder, None, lambda: progress(seed, 0, None))
+        if proof.tune:
+            from proofs.searches import run_search  # with all that a search loads, on which no other proof depends
+
+            result = run_search(proof, places, seed, directory)
+        else:
+            result = _run_seed(proof, places.load(proof, seed, folder), seed, directory, progress)
+    result.first = first
+    return result
 
 
 def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
@@ -125,13 +113,15 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
         while True:
             result = trainer.train()
             if "evaluation" in result or "exploitability" in result:
-                outcome.evaluations.append((result["timesteps_total"], _values(proof, result)))
+                outcome.evaluations.append((result["timesteps_total"], values_of(proof, result)))
             newest = outcome.last(proof.fields[0]) if outcome.evaluations else None
             progress(seed, result["timesteps_total"], newest)
             met = bool(proof.reaches) and outcome.reached_at(proof.reaches, proof.budget) is not None
             if result["done"] or (met and proof.stop_when_reached):
                 break
         if proof.tables:
+            from proofs.tables import joint_values  # with the algorithm behind it, on which other proofs do not depend
+
             outcome.tables = joint_values(trainer)
         if proof.matches:
             outcome.matches = play_matches(trainer, proof.matches)
@@ -139,7 +129,8 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
     return outcome
 
 
-def _values(proof: Proof, result: Result) -> dict[str, float]:
+def values_of(proof: Proof, result: Result) -> dict[str, float]:
+    """The fields of the proof, from a result with an evaluation."""
     values = {}
     for field in proof.fields:
         value = look_up(result, field)

@@ -12,35 +12,67 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from marl.errors import TrainingError
-from marl.runs.result import look_up
+from marl.runs.result import Result, look_up
 from marl.scenario.load import apply, read_yaml
+from marl.scenario.resolve import resolve
+from marl.training.trainer import Trainer
 from marl.tune.config import tune_config
-from marl.tune.outcome import Tuning
+from marl.tune.outcome import TrialOutcome, Tuning
 from marl.tune.sweep import search_scenario
+from marl.tune.trial import newest_checkpoint
 from proofs.declaration import Places, Proof
+from proofs.opening import Opening, Weights, numbers_of, opening_of
 from proofs.results import SeedResult
+
+OPENING_ITERATIONS = 2
 
 
 def run_search(proof: Proof, places: Places, seed: int, directory: Path | None) -> SeedResult:
     """One search; its trials have seeds of their own, from this one on. Without a directory nothing is kept."""
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
-        found = search_scenario(
-            _keys(proof, places, seed),
-            tune_config(proof.tune, proof.name),
-            proof.name,
-            local_dir=directory or folder,
-            verbose=0,
-        )
-        for trial in found.failed:
-            raise TrainingError(f"proof {proof.name!r}, seed {seed}: trial {trial.index} failed: {trial.error}")
+        found = _search(proof, places, seed, proof.tune, proof.budget, directory or folder)
         evaluations = medians(found, proof.fields)
     return SeedResult(seed, evaluations, round(time.perf_counter() - started, 2))
 
 
-def _keys(proof: Proof, places: Places, seed: int) -> dict[str, Any]:
+def open_search(proof: Proof, places: Places, seed: int) -> Opening:
+    """Two iterations of all trials; a population is compared and perturbed after the first of them."""
+    steps = resolve(places.load(proof, seed)).iteration_steps
+    tune = dict(proof.tune)
+    if "perturbation_interval" in tune:
+        tune["perturbation_interval"] = steps
+    with TemporaryDirectory() as folder:
+        found = _search(proof, places, seed, tune, OPENING_ITERATIONS * steps, folder)
+        weights: dict[str, Any] = {}
+        rows = []
+        for trial in found.trials:
+            arrays, evaluation = _after(trial)
+            weights |= {f"{trial.index} {policy}": held for policy, held in arrays.items()}
+            rows += [numbers_of(proof, result) for result in (*trial.results, {"evaluation": evaluation})]
+    return opening_of(OPENING_ITERATIONS, weights, rows)
+
+
+def _after(trial: TrialOutcome) -> tuple[Weights, Result]:
+    """What a trial has learned, and what it earns with that."""
+    checkpoint = newest_checkpoint(trial.directory)
+    if checkpoint is None:
+        raise TrainingError(f"trial {trial.index} in {trial.directory} has no checkpoint.")
+    with Trainer.from_checkpoint(checkpoint) as trainer:
+        return trainer.get_weights(), trainer.evaluate()
+
+
+def _search(proof: Proof, places: Places, seed: int, tune: dict[str, Any], steps: int, folder: Path | str) -> Tuning:
+    keys, options = _keys(proof, places, seed, steps), tune_config(tune, proof.name)
+    found = search_scenario(keys, options, proof.name, local_dir=folder, verbose=0)
+    for trial in found.failed:
+        raise TrainingError(f"proof {proof.name!r}, seed {seed}: trial {trial.index} failed: {trial.error}")
+    return found
+
+
+def _keys(proof: Proof, places: Places, seed: int, steps: int) -> dict[str, Any]:
     keys = read_yaml(places.scenario(proof))
-    changes = {**proof.set, **proof.search, "seed": seed, "stop": {"timesteps_total": proof.budget}}
+    changes = {**proof.set, **proof.search, "seed": seed, "stop": {"timesteps_total": steps}}
     for key, value in changes.items():
         apply(keys, key, value)
     return keys

@@ -1,7 +1,7 @@
 """Which source files decide a result: those of the modules of marl that its run has loaded, and no others.
 
-A result keeps ``{module: hash of its file}``. It is up to date while each of these files still has that hash, so a new
-algorithm that a run never loads leaves its result alone.
+A result keeps ``{module: hash of its file}``. While each of these files still has that hash, nothing has to be replayed; a new
+algorithm that a run never loads changes none of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import marl
+from proofs.declaration import Places, Proof
 
 Sources: TypeAlias = dict[str, str]
 """Modules, by their dotted names, to the first digits of the hash of their files."""
@@ -26,6 +27,15 @@ def package_sources(package: Path | None = None) -> Sources:
         parts = path.relative_to(folder.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
+    return found
+
+
+def all_sources(proof: Proof, places: Places, package: Sources | None = None) -> Sources:
+    """Every module of the package, and the one that prepares the proof."""
+    found = package_sources() if package is None else dict(package)
+    if proof.prepare is not None:
+        module, _, _ = proof.prepare.partition(":")
+        found[module] = hashlib.sha256(places.recipe(proof).encode()).hexdigest()[:DIGITS]
     return found
 
 

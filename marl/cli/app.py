@@ -45,6 +45,7 @@ from marl.cli.plot import plot
 from marl.cli.runs import compare, explain, runs
 from marl.cli.serve import serve
 from marl.cli.sharing import pull, push
+from marl.cli.suite import suite
 from marl.cli.tune import tune
 from marl.cli.watch import watch
 from marl.cli.why import why
@@ -129,7 +130,7 @@ def train(
 
 # The order is that of `marl --help`, panel by panel.
 BY_PANEL = {
-    TRAIN: (tune,),
+    TRAIN: (tune, suite),
     PLAY: (rollout, replay, estimate, why, export, push, pull, serve, drive, client),
     GAMES: (crossplay, exploit, report, solve),
     RESULTS: (watch, runs, compare, plot, explain),

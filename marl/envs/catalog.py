@@ -28,26 +28,40 @@ from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.games.cards.leduc import LeducGames
 from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.cards.tiny_hanabi import TinyHanabiGames
+from marl.envs.games.foraging.games import ForagingGames
 from marl.envs.games.key_door import KeyDoor
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.overcooked.kitchens import OvercookedGames
+from marl.envs.games.particles.adversary import AdversaryGames
+from marl.envs.games.particles.crypto import CryptoGames
+from marl.envs.games.particles.push import PushGames
+from marl.envs.games.particles.reference import ReferenceGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
 from marl.envs.games.particles.tag import TagGames
+from marl.envs.games.particles.world_comm import WorldCommGames
 from marl.envs.games.repeat import RepeatGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
+from marl.envs.games.warehouse.games import WarehouseGames
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.registry import register_built_in
 from marl.errors import UnknownNameError, did_you_mean
 
 FAST: dict[str, type[BatchedEnv]] = {
+    "lbf": ForagingGames,
+    "rware": WarehouseGames,
     "simple_spread": SpreadGames,
     "simple_tag": TagGames,
     "simple_speaker_listener": SpeakerListenerGames,
     "overcooked": OvercookedGames,
+    "simple_adversary": AdversaryGames,
+    "simple_push": PushGames,
+    "simple_crypto": CryptoGames,
+    "simple_reference": ReferenceGames,
+    "simple_world_comm": WorldCommGames,
 }
-"""Games of the field's tables that are natively batched: MPE and Overcooked."""
+"""Envs of other packages that are natively batched here."""
 
 register_built_in("two_step_game", TwoStepGames)
 register_built_in("matrix_game", MatrixGames)

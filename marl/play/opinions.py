@@ -188,9 +188,12 @@ def returns_that_came(playable: Playable, tape: Tape, name: PolicyID) -> Floats:
 
 
 def mixes(playable: Playable, name: PolicyID) -> bool:
-    """Whether the policy's action values are parts of a team's value, so that no return can be held against them alone."""
+    """Whether the policy's action values are parts of a team's value, or about rewards less their mean, so that no return can
+    be held against them."""
     role = playable.setup.roles.get(name)
-    return role is not None and getattr(role.config, "mixer", "none") != "none"
+    if role is None:
+        return False
+    return getattr(role.config, "mixer", "none") != "none" or getattr(role.config, "center_rewards", False)
 
 
 # -- those who did not play --------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ info.learner.POLICY.learner_stats.total_loss | loss | What the optimiser made sm
 info.learner.POLICY.learner_stats.policy_loss | loss | The part of the loss that moves the policy towards better
     actions. Its size says little; it need not go down.
 info.learner.POLICY.learner_stats.vf_loss | squared reward | Mean squared error of the critic against the returns that
-    it should predict.
+    it should predict; with normalize_values both are scaled, so it has no unit.
 info.learner.POLICY.learner_stats.vf_explained_var | share | How much of the variation of returns the critic explains:
     1 all of it, 0 no more than their mean does, below 0 worse.
 info.learner.POLICY.learner_stats.entropy | nats | How undecided the policy is: 0 when it always does the same, the
@@ -160,16 +160,23 @@ info.learner.POLICY.learner_stats.cur_kl_coeff | weight | The weight of that dis
     kl_target.
 info.learner.POLICY.learner_stats.backward_kl | nats | How far the policy has moved from the one before the training
     batch, as backward_kl_coeff weighs it: KL(new || old).
+info.learner.POLICY.learner_stats.mean_factor | ratio | How much more likely, on the mean, those of the group that learned
+    before this policy have made what they did; 1 for the first one (happo).
 info.learner.POLICY.learner_stats.magnet_kl | nats | How far the policy is from its magnet, the slow copy that pulls
     it back.
 info.learner.POLICY.learner_stats.td_loss | squared reward | Mean squared temporal difference: how far the values are
-    from reward plus discounted next value. With num_atoms above 1: the cross entropy between distributions, in nats.
+    from reward plus discounted next value. With normalize_rewards: in squares of the network's unit. With num_atoms above 1:
+    the cross entropy between distributions, in nats.
 info.learner.POLICY.learner_stats.mean_td_error | reward | Mean absolute difference between the values of what was
     done and their targets.
 info.learner.POLICY.learner_stats.mean_q | reward | Mean value that the learner gives to what was done. Far above the
     real returns, it overestimates.
 info.learner.POLICY.learner_stats.min_q | reward | The smallest of these values in a training batch.
 info.learner.POLICY.learner_stats.max_q | reward | The largest of these values in a training batch.
+info.learner.POLICY.learner_stats.min_return | reward | The lowest return that the rewards seen so far can explain:
+    what the worst episodes paid; what is cut off counts as if it went on for ever.
+info.learner.POLICY.learner_stats.max_return | reward | The highest such return. Where max_q stays far above it, a
+    note says so once: the values feed on their own mistakes.
 info.learner.POLICY.learner_stats.critic_loss | squared reward | Mean squared error of the critics against their
     targets.
 info.learner.POLICY.learner_stats.actor_loss | reward | Minus the value that the critic gives to what the actor would

@@ -27,6 +27,7 @@ def describe_run(
     imitating = [name for name, role in roles.items() if role.preset.name in ("bc", "marwil")]
     if imitating and not scenario.input:
         lines.append(f"no input: {', '.join(imitating)} can only imitate its own play. Give recordings: input: DIR")
+    lines += _at_once(task, roles)
     if scenario.load:
         sources = [f"{name} from {path}" for name, path in scenario.load.items()]
         lines.append(f"loaded: {'; '.join(sources)}")
@@ -64,6 +65,21 @@ def _learners(scenario: Scenario, plans: tuple[LearnerPlan, ...]) -> str:
     if scenario.num_learners > 1:
         told += f"; {scenario.num_learners} processes share every minibatch"
     return f"learners: {told}"
+
+
+def _at_once(task: Task, roles: Mapping[PolicyID, Role]) -> list[str]:
+    """Policies that should take turns within a group but play several of its agents, which cannot learn one by one."""
+    told = []
+    for name, role in roles.items():
+        if not getattr(role.config, "sequential_update", False):
+            continue
+        crowded = [group for group, seats in task.groups.items() if len(role.seats & set(seats)) > 1]
+        if crowded:
+            told.append(
+                f"{role.preset.name}: policy {name} plays several agents of group {crowded[0]}, which learn at once as in "
+                "mappo. One after the other: policy_mapping_fn: per_agent"
+            )
+    return told
 
 
 def _frozen(scenario: Scenario, roles: Mapping[PolicyID, Role]) -> list[PolicyID]:

@@ -201,6 +201,7 @@ class Trainer(ChangingPolicies):
             **({"policies_changed": True} if self.policies_changed else {}),
             **({"unmeasured": self.unmeasured.state_dict()} if self.unmeasured is not None else {}),
             **({"curriculum": curriculum} if curriculum else {}),
+            "plausible": self.extensions.plausible.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -218,6 +219,7 @@ class Trainer(ChangingPolicies):
         if self.curriculum.stages:
             self.curriculum.load_state_dict(state["curriculum"])
             self.workers.stage = self.curriculum.stage
+        self.extensions.plausible.load_state_dict(state.get("plausible", {}))
         self.policies_changed = bool(state.get("policies_changed", False))
         self.hooks.load_state_dict(state.get("callbacks"))
         if self.scenario.multiagent.policies_to_train == state["scenario"]["multiagent"]["policies_to_train"]:

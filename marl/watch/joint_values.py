@@ -98,8 +98,8 @@ def check_readable(setup: Setup, policies: Mapping[PolicyID, Policy]) -> QmixCon
         raise ConfigError("the policies of this run remember, so that a state has no values of its own.")
     if config.temperature:
         raise ConfigError("this run learns soft values, which cannot be held against the game's own.")
-    if config.reward_scale != 1.0 or config.reward_shift:
+    if config.reward_scale != 1.0 or config.reward_shift or config.center_rewards:
         raise ConfigError(
-            "this run learns from scaled or shifted rewards, which cannot be held against the game's own."
+            "this run learns from scaled, shifted or centred rewards, which cannot be held against the game's own."
         )
     return config

@@ -16,12 +16,12 @@ from marl.testing.sign_env import Signs, right_choice, right_coordinates
 from tests.algos.broken_learners import Careless, preset
 
 TABLES = {"monte_carlo", "q_learning", "sarsa"}
-OF_VALUES = {"apex", "dqn", "nfsp", "noisy_dqn", "qmix", "rainbow", "rnad", "softq", "vdn"}
+OF_VALUES = {"apex", "dqn", "iql", "hysteretic", "nfsp", "noisy_dqn", "qmix", "rainbow", "rnad", "softq", "vdn"}
 CHOICES_ONLY = TABLES | OF_VALUES | {"deep_cfr", "escher"}
 NOT_FROM_GRIDS = {"deep_cfr", "es", "escher"}
 PLAYED_ALONE = {"monte_carlo", "sarsa"}  # no value of an action that was not played counts in their updates
 ASKED_FOR_GRIDS = ("order of the copies", "seeds", "obeys masks while learning", "agents that are absent")
-WITH_COPIES = OF_VALUES | {"apex_ddpg", "ddpg", "maddpg", "nashpg", "sac", "td3"}
+WITH_COPIES = OF_VALUES | {"apex_ddpg", "ddpg", "maddpg", "masac", "nashpg", "sac", "td3"}
 
 
 @pytest.mark.slow

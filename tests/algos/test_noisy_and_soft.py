@@ -108,7 +108,7 @@ def slow_loss(learner: QmixLearner, minibatch: Minibatch) -> Tensor:
     if config.num_atoms == 1:
         best = choosing.masked_fill(~legal, -1e9).argmax(1)
         error = now[rows, played] - (t.rewards + alive * valuing[rows, best])
-        return (t.weights * error.square()).mean()
+        return (t.weights * (error / learner.unit).square()).mean()
     means = (choosing.softmax(-1) * policy.support).sum(-1)
     best = means.masked_fill(~legal, -1e9).argmax(1)
     later = valuing[rows, best].softmax(-1)

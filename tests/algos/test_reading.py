@@ -26,7 +26,8 @@ SHORT = 3  # lines; what is shorter explains itself where it is called
 GROUP = {"multiagent": {"groups": {"team": ["agent_0", "agent_1", "agent_2"]}}}
 DISCRETE: dict[str, Any] = {"env_config": {"agents": 3, "masked": True}, **GROUP}
 BOX: dict[str, Any] = {"env_config": {"agents": 2, "box": True}}
-ENVS: dict[str, list[dict[str, Any]]] = {"sac": [DISCRETE, BOX]}  # its values differ by the kind of actions
+# Values of sac differ by the kind of actions.
+ENVS: dict[str, list[dict[str, Any]]] = {"sac": [DISCRETE, BOX], "masac": [DISCRETE, BOX]}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS},
     "dqn with atoms": ("dqn", {"num_atoms": 5}),

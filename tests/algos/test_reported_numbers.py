@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,13 @@ def moved(module: torch.nn.Module, seed: int) -> None:
 def test_values_and_errors_of_an_update_are_reported_as_they_were_before_it(algo: str, rows: int) -> None:
     learner, batch = learner_and_batch(algo, rows, double_q=True, **MASKED)
     assert isinstance(learner, QmixLearner)
-    online, target = learner.values["default_policy"], learner.targets["default_policy"]
-    moved(online, 1)
-    moved(target, 2)
+    moved(learner.values["default_policy"], 1)
+    moved(learner.targets["default_policy"], 2)
+    ahead = deepcopy(learner)
+    ahead.remember(batch)  # from now on it counts in the unit of these rewards
+    unit = ahead.reward_unit.value
+    assert unit != 1.0
+    online, target = ahead.values["default_policy"], ahead.targets["default_policy"]
     known = ActionValues(online, batch), ActionValues(target, batch)
     played = {(t, e, a): float(known[0].before[t, e, a][int(batch.actions[0][t, e, a])]) for t, e, a in cells(batch)}
     if algo == "dqn":
@@ -68,7 +73,7 @@ def test_values_and_errors_of_an_update_are_reported_as_they_were_before_it(algo
         q = [sum(played.get((t, e, a), 0.0) for a in range(2)) for t, e in decided]
     told = learner.learn(batch)["default_policy"]
     expected = {
-        "td_loss": np.mean(np.square(errors)), "mean_td_error": np.mean(errors), "mean_q": np.mean(q), "min_q": min(q),
+        "td_loss": np.mean(np.square(np.array(errors) / unit)), "mean_td_error": np.mean(errors), "mean_q": np.mean(q), "min_q": min(q),
         "max_q": max(q), "cur_lr": 0.01,
     }  # fmt: skip
     assert {name: told[name] for name in expected} == pytest.approx(expected, rel=1e-3, abs=1e-4)

@@ -37,6 +37,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "shared": {"encoder": "common"},
     },
     "mappo": {**TWO_STEP, **ON_POLICY},
+    "mappo with scaled values": {**TWO_STEP, **ON_POLICY, "normalize_values": True, "critic_sees": "agent_state"},
+    "ippo": {**TWO_STEP, **ON_POLICY, "normalize_values": True, "use_gru": True, "lstm_cell_size": 8, "max_seq_len": 7},
+    "ia2c": {**CARTPOLE, "train_batch_size": 90},
+    "maa2c": {**TWO_STEP, "train_batch_size": 90},
+    "happo": {**TWO_STEP, **ON_POLICY, "policy_mapping_fn": "per_agent", "multiagent": {"groups": {"team": ["agent_*"]}}},
     "mmd": {**TWO_STEP, **ON_POLICY},
     "nashpg": {**TWO_STEP, **ON_POLICY},
     "rnad": {**TWO_STEP, **ON_POLICY},
@@ -49,6 +54,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "noisy_dqn with a memory": {**CARTPOLE, **OFF_POLICY, "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 7},
     "rainbow": {**CARTPOLE, **OFF_POLICY, "num_atoms": 7},
     "softq": {**CARTPOLE, **OFF_POLICY},
+    "hysteretic": {**TWO_STEP, **OFF_POLICY},
     "qmix": {**TWO_STEP, **OFF_POLICY},
     "qmix with noisy layers of two policies": {
         **TWO_STEP, **OFF_POLICY, "noisy": True, "policy_mapping_fn": "per_agent",
@@ -63,6 +69,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "policies": {"a": {}, "b": {"scripted": "random"}},
     },
     "sac": {**PENDULUM, **OFF_POLICY, "prioritized_replay": True},
+    "masac": {**TWO_STEP, **OFF_POLICY},
     "nfsp": {**TWO_STEP, **OFF_POLICY, "anticipatory": 0.5, "reservoir_size": 40, "prioritized_replay": True},
     "sac with choices": {**TWO_STEP, **OFF_POLICY, "critic_sees": "all"},
 }  # fmt: skip

@@ -26,6 +26,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "filter": ("ppo", {}, {"observation_filter": "MeanStdFilter"}),
     "joint critic": ("mappo", {}, {}),
     "a2c": ("a2c", {}, {"num_sgd_iter": None}),
+    "scaled values": ("mappo", {}, {"normalize_values": True, "vf_huber_delta": 0.5, "vf_clip_param": 0.2}),
+    "scaled values in shared layers": ("ppo", {}, {"vf_share_layers": True, "normalize_values": True}),
     "sgd": ("ppo", {}, {"optimizer": {"type": "sgd"}}),
 }
 

@@ -180,12 +180,14 @@ REPLAYED = {
 SAME_REPLAY = {
     "gamma": 0.9, "lr": LR, "batch_size": 16, "buffer_size": 100, "max_grad_norm": 0.4, "hidden": HIDDEN,
 }  # fmt: skip
+PLAIN = {"normalize_rewards": False}  # those pages count in rewards as they are
+PLAIN_MIXER = {"normalize_state": False, "hypernet_embed": 0, "bootstrap_at_time_limit": True}
 ROUNDS = 3  # 144 transitions: the replay has begun to overwrite the oldest ones
 
 
 def test_dqn_moves_every_weight_and_its_slow_copy_as_the_page_that_students_read() -> None:
     config = dqn.Config(**SAME_REPLAY, target_update_every=5)
-    with run_of("dqn", {"agents": 1}, {**REPLAYED, "target_update_every": 5}) as trainer:
+    with run_of("dqn", {"agents": 1}, {**REPLAYED, **PLAIN, "target_update_every": 5}) as trainer:
         learner = trainer.learners[0]
         assert isinstance(learner, QmixLearner)
         online, target = (dqn.QNetwork(WIDTH, OPTIONS, HIDDEN) for _ in range(2))
@@ -210,7 +212,7 @@ def test_dqn_moves_every_weight_and_its_slow_copy_as_the_page_that_students_read
 
 def test_qmix_moves_agents_mixer_and_their_slow_copies_as_the_page_that_students_read() -> None:
     config = qmix.Config(**SAME_REPLAY, target_update_every=5, mixing=8)
-    keys = {**REPLAYED, "target_update_every": 5, "mixing_embed_dim": 8}
+    keys = {**REPLAYED, **PLAIN, "target_update_every": 5, "mixing_embed_dim": 8, **PLAIN_MIXER}
     with run_of("qmix", {"agents": AGENTS, "masked": True}, keys, **GROUP) as trainer:
         learner = trainer.learners[0]
         assert isinstance(learner, QmixLearner)

@@ -35,6 +35,7 @@ WITH: Mapping[str, Mapping[str, Any]] = {
     "share_reward": GROUPED,
     "critic_sees": GROUPED,
     "custom_loss_config": {"custom_loss": LOSS},
+    "bootstrap_at_time_limit": {"horizon": 3},  # of four moves
     "v_min": {"num_atoms": 5},
     "v_max": {"num_atoms": 5},
     "clip_param": {"num_sgd_iter": 8},
@@ -114,6 +115,8 @@ def settings(preset: Preset, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of a run without the changed one, and with it."""
     usual = small_keys(preset).get(key, getattr(preset.configure(), key))
     context = dict(WITH.get(key, {}))
+    if key == "normalize_rewards":  # null stands for one of both
+        usual = bool(preset.configure().acting.get("units"))
     return context, {**context, key: other_value(key, preset.family.config.model_fields[key], usual)}
 
 

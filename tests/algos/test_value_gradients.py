@@ -142,7 +142,7 @@ def slow_loss(learner: QmixLearner, minibatch: Minibatch) -> Tensor:
     q = minibatch.team.mixer(torch.cat(chosen, 1) * t.now.present, t.now.state)
     with torch.no_grad():
         next_q = minibatch.team.target_mixer(torch.cat(later, 1) * t.next.present, t.next.state)
-    unit = learner.reward_unit.value
+    unit = learner.unit
     assert (unit != 1.0) == config.normalizes
     error = (q - (t.rewards + config.gamma**t.elapsed * ~t.terminated * next_q)) / unit
     squared = error.square()
@@ -150,6 +150,9 @@ def slow_loss(learner: QmixLearner, minibatch: Minibatch) -> Tensor:
         linear = 2 * config.huber_delta * error.abs() - config.huber_delta**2
         assert 0 < int((error.abs() > config.huber_delta).sum()) < len(error)
         squared = torch.where(error.abs() > config.huber_delta, linear, squared)
+    if config.negative_error_weight != 1.0:
+        assert 0 < int((error > 0).sum()) < len(error)
+        squared = torch.where(error > 0, config.negative_error_weight * squared, squared)
     return (t.weights * squared).mean()
 
 
@@ -182,6 +185,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *[(PRESET[m], {"dueling": d, "double_q": q, **MASKED}) for m, d, q in product(MIXERS, [True, False], [True, False])],
     *[("dqn", {**ATOMS, "dueling": d, "double_q": q, **MASKED}) for d, q in product([True, False], [True, False])],
     ("dqn", {"huber_delta": 0.1}),
+    ("hysteretic", {"huber_delta": 0.1, "prioritized_replay": True}),
+    ("qmix", {"negative_error_weight": 0.3}),
     ("qmix", {"normalize_rewards": False, "normalize_state": False}),
     ("qmix", {"huber_delta": 0.1, "hypernet_embed": 5}),
     ("dqn", {"prioritized_replay": True, "n_step": 3}),

@@ -255,6 +255,6 @@ def test_a_users_pettingzoo_function_trains_with_its_env_config() -> None:
 
 def test_an_unknown_name_behind_a_known_prefix_is_answered_with_the_names_there() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"no env 'fast:x'. Known: fast:simple_speaker_listener, fast:simple_spread"
+        UnknownNameError, match=r"no env 'fast:x'. Known: fast:.*, fast:simple_speaker_listener, fast:simple_spread"
     ):
         resolve_env("fast:x")

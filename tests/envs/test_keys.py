@@ -71,7 +71,11 @@ def told(env: str) -> list[str]:
     return [line.strip() for line in lines]
 
 
-OURS = [*GAMES, "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener"]
+OURS = [
+    *GAMES, "fast:lbf", "fast:rware", "fast:overcooked",
+    "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push",
+    "fast:simple_crypto", "fast:simple_reference", "fast:simple_world_comm",
+]  # fmt: skip
 
 
 def test_every_env_of_ours_is_tried() -> None:

@@ -15,8 +15,10 @@ from marl.envs.games.cards.liars_dice import LiarsDiceGames
 from marl.envs.games.matrix import MatrixGames
 from marl.envs.games.networks.congestion import CongestionGames
 from marl.envs.games.networks.graphical import GraphicalGames
+from marl.envs.games.particles.reference import ReferenceGames
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.tag import TagGames
+from marl.envs.games.particles.world_comm import WorldCommGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
 from marl.envs.registry import make_batched_env
@@ -276,6 +278,64 @@ def test_the_goal_is_hidden_from_the_listener() -> None:
     assert seen(env, "speaker_0")["actions"] == {}  # it speaks and does not move
     env.step([np.array([[1]]), np.array([[0]])])
     assert seen(env, "listener_0")["said"] == [{"name": "speaker_0", "text": "word 1"}]
+
+
+@pytest.mark.parametrize("name", ["fast:simple_adversary", "fast:simple_push"])
+def test_the_goal_is_hidden_from_the_adversary(name: str) -> None:
+    env = begun(name)
+    for viewer, knows in (("adversary_0", False), ("agent_0", True), (None, True)):
+        scene = seen(env, viewer)
+        assert any(body.get("marked", False) for body in scene["bodies"]) == knows
+        assert ("goal" in scene["text"]) == knows
+
+
+def test_eve_hears_alice_but_knows_neither_the_goal_nor_the_key_nor_bobs_guess() -> None:
+    env = begun("fast:simple_crypto")
+    env.step([np.array([[3]]), np.array([[1]]), np.array([[2]])])
+    alice = {"name": "alice_0", "text": "word 2"}
+    eve, bob = seen(env, "eve_0"), seen(env, "bob_0")
+    assert eve["said"] == [{"name": "eve_0", "text": "word 3"}, alice]
+    assert bob["said"] == [{"name": "bob_0", "text": "word 1"}, alice]
+    assert "goal" not in eve["text"] + bob["text"]
+    assert "key" not in eve["text"]
+    assert "key" in bob["text"]
+    assert "goal" in seen(env, "alice_0")["text"]
+    assert len(seen(env)["said"]) == 3
+    assert env.action_names("bob_0") == ("say 0", "say 1", "say 2", "say 3")
+
+
+def test_an_agent_of_reference_sees_the_others_goal_and_its_arrows_keep_its_word() -> None:
+    env = ReferenceGames(1, {})
+    env.reset(FIRST, FIRST)
+    env.place(0, [[0, 0], [0.5, 0.5]], [[0.1, 0], [0.2, 0], [0.3, 0]], goals=[2, 0])
+    scene = seen(env, "agent_0")
+    assert [body.get("marked", False) for body in scene["bodies"]] == [False, False, False, False, True]
+    assert "agent_1 should go to landmark 2" in scene["text"]
+    assert "agent_0 should" not in scene["text"]
+    play(env, 5 * 6, 5 * 3)
+    scene = seen(env, "agent_0")
+    assert scene["said"] == [{"name": "agent_0", "text": "word 6"}, {"name": "agent_1", "text": "word 3"}]
+    assert env.action_names("agent_0")[scene["actions"]["left"]] == "left, say 6"
+
+
+def test_who_is_in_a_forest_is_not_in_the_scene_of_those_outside() -> None:
+    env = WorldCommGames(1, {"num_adversaries": 2, "num_good": 1, "num_obstacles": 1, "num_food": 1, "num_forests": 1})
+    env.reset(FIRST, FIRST)
+    env.place(0, [[0.0, 0.9], [0.8, 0.8], [-0.5, 0.0]], [[0.0, -0.8], [0, 0], [-0.5, 0.1]])
+    there = {
+        viewer: {body["name"] for body in seen(env, viewer)["bodies"]}
+        for viewer in ("leadadversary_0", "adversary_0", "agent_0")
+    }
+    still = {"obstacle 0", "food 0", "forest 0"}
+    assert there["leadadversary_0"] == {"leadadversary_0", "adversary_0", "agent_0"} | still
+    assert there["adversary_0"] == {"leadadversary_0", "adversary_0"} | still
+    assert there["agent_0"] == {"agent_0"} | still
+    assert "agent_0" not in seen(env, "adversary_0")["text"]
+    env.step([np.array([[5 * 3]]), np.array([[0]]), np.array([[0]])])
+    assert seen(env, "adversary_0")["said"] == [{"name": "leadadversary_0", "text": "word 3"}]
+    assert "said" not in seen(env, "agent_0")
+    assert env.action_names("leadadversary_0")[seen(env, "leadadversary_0")["actions"]["up"]] == "up, say 3"
+    assert env.action_names("adversary_0") == ("nothing", "left", "right", "down", "up")
 
 
 def test_loads_of_a_network_are_those_of_the_paths_that_were_taken() -> None:

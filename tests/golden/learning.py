@@ -71,6 +71,11 @@ CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "ppo shared": ("ppo", "traffic", {"horizon": 15, "vf_share_layers": True, "observation_filter": "MeanStdFilter"}),
     "mappo team": ("mappo", "two_step_game", {**TEAM, "critic_sees": "group", "share_reward": True, "num_sgd_iter": 2}),
     "mappo zoo": ("mappo", Zoo, {"critic_sees": "all", "batch_mode": "complete_episodes"}),
+    "mappo scaled": (
+        "mappo", "two_step_game", {**TEAM, "critic_sees": "agent_state", "normalize_values": True, "vf_huber_delta": 0.5},
+    ),
+    "ippo scaled memory": ("ippo", "CartPole-v1", {**MEMORY, "normalize_values": True, "sgd_minibatch_size": 16}),
+    "happo apart": ("happo", "two_step_game", {**TEAM, "policy_mapping_fn": "per_agent", "num_sgd_iter": 2}),
     "impala box": ("impala", "Pendulum-v1", {"gamma": 0.9, "horizon": 12}),
     "a2c schedule": ("a2c", "CartPole-v1", {"lr_schedule": [[0, 0.01], [100, 0.001]], "gae_lambda": 0.8}),
     "pg zoo": ("pg", Zoo, {"gamma": 0.8}),
@@ -93,7 +98,7 @@ def config_of(name: str) -> dict[str, Any]:
     size = {} if algo == "es" or algo in WALKS else ON_POLICY if family.on_policy else REPLAY
     if algo in TABLES:  # no layers and no replay
         return {**{key: value for key, value in COMMON.items() if key != "fcnet_hiddens"}, **TABLE, **keys}
-    if family.name == "central_critic" and algo in ("ppo", "mappo"):
+    if family.name == "central_critic" and algo in ("ppo", "ippo", "mappo", "happo"):
         size = {**size, "sgd_minibatch_size": 20, "num_sgd_iter": 1}
     return {**COMMON, **size, **keys}
 

@@ -17,7 +17,8 @@ from marl.tune.objective import Objective
 from marl.tune.outcome import TrialOutcome, Tuning
 from proofs.__main__ import ROOT, main
 from proofs.declaration import Places, Proof, choose, read_proofs
-from proofs.results import Results, SeedResult, fingerprint_of, read_results
+from proofs.freshness import standing_of
+from proofs.results import Results, SeedResult, read_results
 from proofs.searches import medians
 from proofs.sources import changed, package_sources
 
@@ -92,7 +93,7 @@ def test_smaller_is_better_for_nash_conv() -> None:
 
 def test_medians_are_judged_over_the_seeds_at_every_mark() -> None:
     field = "exploitability.exploitability"
-    results = Results("f")
+    results = Results()
     for seed, (early, late) in enumerate([(0.5, 0.1), (0.3, 0.4), (0.9, 0.2)]):
         results.add(SeedResult(seed, [(10, {field: early}), (20, {field: late})], 1.0))
     keys = {"seeds": 3, "median_of": field}
@@ -169,38 +170,11 @@ def test_tables_are_compared_entry_by_entry() -> None:
 
 def test_a_proof_holds_when_at_least_so_many_seeds_hold_and_none_is_missing() -> None:
     claim = proof(reaches={REWARD: 5.0}, seeds=3, at_least=2)
-    results = Results("now", {0: curve((10, 5.0), seed=0), 1: curve((10, 4.0), seed=1)})
-    assert results.verdict(claim, "now", {}) == "unfinished"
+    results = Results(seeds={0: curve((10, 5.0), seed=0), 1: curve((10, 4.0), seed=1)})
+    assert results.judge(claim) == "unfinished"
     results.seeds[2] = curve((10, 6.0), seed=2)
-    assert results.verdict(claim, "now", {}) == "ok"
-    assert results.verdict(claim, "later", {}) == "stale"
-    assert results.verdict(proof(reaches={REWARD: 5.0}, seeds=3), "now", {}) == "miss"
-
-
-def test_a_proof_is_stale_when_a_module_that_it_loaded_changed_and_not_when_another_came_or_changed() -> None:
-    claim = proof(reaches={REWARD: 5.0}, seeds=1)
-    results = Results("now")
-    results.add(with_sources(curve((10, 5.0)), {"marl.trainer": "1", "marl.qmix": "2"}))
-    package = {"marl.trainer": "1", "marl.qmix": "2", "marl.maddpg": "3"}
-    assert results.verdict(claim, "now", package) == "ok"
-    assert results.verdict(claim, "now", {**package, "marl.maddpg": "4", "marl.sac": "5"}) == "ok"
-    assert results.verdict(claim, "now", {**package, "marl.qmix": "9"}) == "stale"
-    assert results.verdict(claim, "now", {"marl.trainer": "1"}) == "stale"  # it is gone
-
-
-def test_seeds_that_ran_before_a_module_changed_are_forgotten() -> None:
-    results = Results("now")
-    results.add(with_sources(curve((10, 5.0), seed=0), {"marl.trainer": "1"}))
-    results.add(with_sources(curve((10, 5.0), seed=1), {"marl.trainer": "1", "marl.qmix": "2"}))
-    assert list(results.seeds) == [0, 1]
-    results.add(with_sources(curve((10, 5.0), seed=2), {"marl.trainer": "1", "marl.qmix": "3"}))
-    assert list(results.seeds) == [2]
-    assert results.sources == {"marl.trainer": "1", "marl.qmix": "3"}
-
-
-def with_sources(result: SeedResult, sources: dict[str, str]) -> SeedResult:
-    result.sources = sources
-    return result
+    assert results.judge(claim) == "ok"
+    assert results.judge(proof(reaches={REWARD: 5.0}, seeds=3)) == "miss"
 
 
 def test_modules_are_named_and_hashed_one_by_one(tmp_path: Path) -> None:
@@ -254,27 +228,18 @@ def project(tmp_path: Path) -> Places:
 
 
 @pytest.mark.slow
-def test_a_proof_runs_once_is_skipped_afterwards_and_runs_again_when_it_is_stale(
+def test_a_proof_runs_once_in_processes_of_its_own_and_is_skipped_afterwards(
     project: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--only", "easy"], project.root) == 0
     first = (project.results / "easy.json").read_bytes()
     assert main(["--only", "easy"], project.root) == 0
-    assert "up to date, skipped" in capsys.readouterr().out
+    assert "easy: ok, fresh, skipped" in capsys.readouterr().out
     assert (project.results / "easy.json").read_bytes() == first
     loaded = read_bytes(project, first).sources
     assert {"marl", "marl.training.trainer", "marl.algos.qmix.learner", "marl.envs.games.two_step"} <= loaded.keys()
     assert not {"marl.cli", "marl.run", "marl.envs.check.examine", "marl.envs.adapters.vmas"} & loaded.keys()
     assert changed(loaded, package_sources()) == []
-
-    scenario = project.root / "scenarios" / "tiny.yaml"
-    scenario.write_text(scenario.read_text() + "# another version\n")
-    assert main(["--only", "easy"], project.root) == 0
-    assert "easy: stale" in capsys.readouterr().out
-    again = read_results(project.results / "easy.json")
-    before = [row.evaluations for row in read_bytes(project, first).seeds.values()]
-    assert again is not None
-    assert [row.evaluations for row in again.seeds.values()] == before  # the same seed gives the same curve
 
     report = project.report.read_text()
     assert "| easy |" in report
@@ -310,14 +275,15 @@ def test_an_interrupted_proof_goes_on_with_the_seeds_that_are_missing(
     assert kept is not None
     assert list(kept.seeds) == [0]
     claim = choose(read_proofs(project), ["hard"])[0]
-    assert kept.verdict(claim, fingerprint_of(claim, project), package_sources()) == "unfinished"
+    assert kept.judge(claim) == "unfinished"
+    assert standing_of(kept, claim, project).state == "fresh"
 
     assert main(["--only", "hard"], project.root) == 1  # finished, and missed: nobody earns 99
     assert ran == [0, 1, 1]
     assert "never reached" in capsys.readouterr().out
 
 
-def test_results_from_before_modules_were_kept_are_read_and_stale(project: Places) -> None:
+def test_results_from_before_first_iterations_were_kept_are_read_and_stale(project: Places) -> None:
     claim = choose(read_proofs(project), ["hard"])[0]
     seed = {"seed": 0, "evaluations": [[1024, {REWARD: 7.0}]], "wall_time_s": 1.0, "tables": {}}
     project.results.mkdir()
@@ -325,7 +291,7 @@ def test_results_from_before_modules_were_kept_are_read_and_stale(project: Place
     results = read_results(project.results / "hard.json")
     assert results is not None
     assert results.seeds[0].last(REWARD) == 7.0
-    assert results.verdict(claim, fingerprint_of(claim, project), package_sources()) == "stale"
+    assert str(standing_of(results, claim, project)) == "stale (measured before first iterations were kept)"
 
 
 @pytest.mark.slow

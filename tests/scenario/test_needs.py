@@ -76,6 +76,7 @@ NEEDS: list[Row] = [
         ("lr", 0.5, "averaging: false", {"averaging": True}, {}),
         ("lr_schedule", SCHEDULE, "averaging: false", {"averaging": True}, {}),
         ("first_visit", True, "backup: return", {}, {"name": "monte_carlo"}),
+        ("bootstrap_at_time_limit", False, "backup other than return", {"name": "monte_carlo"}, {}),
     ),
     *algo("LearnerConfig", "ppo", ("custom_loss_config", {"a": 1}, "custom_loss", {}, {"custom_loss": "mine"})),
     Row("IntrinsicConfig", "lr", 0.1, "kind: rnd", {"kind": "count"}, {"kind": "rnd"}),
@@ -102,7 +103,11 @@ NEEDS: list[Row] = [
         ("critic_values", "actions", "normalize_values: false", {"normalize_values": True}, {}),
         ("critic_values", "actions", "sequential_update: false", {"sequential_update": True}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
+        ("bootstrap_at_time_limit", False, CRITIC, PG, {}),
         ("vf_loss_coeff", 0.1, CRITIC, PG, {}),
+        ("vf_huber_delta", 1.0, CRITIC, PG, {}),
+        ("normalize_values", True, CRITIC, PG, {}),
+        ("sequential_update", True, "objective: ppo", A2C, {}),
         ("num_sgd_iter", 3, "objective: ppo", A2C, {}),
         ("sgd_minibatch_size", 7, "objective: ppo", A2C, {}),
         ("clip_param", 0.1, "objective: ppo", A2C, {}),
@@ -132,6 +137,7 @@ NEEDS: list[Row] = [
     *algo(
         "MarwilConfig", "marwil",
         ("gamma", 0.9, "vf_coeff above 0", BC, {"beta": 0}),
+        ("bootstrap_at_time_limit", False, "vf_coeff above 0", BC, {"beta": 0}),
         ("vf_coeff", 0, "beta: 0", {}, {"beta": 0}),
         ("max_advantage_weight", 2.0, "beta above 0", BC, {}),
         ("moving_average_sqd_adv_norm_start", 2.0, "beta above 0", {"beta": 0}, {}),
@@ -145,6 +151,7 @@ NEEDS: list[Row] = [
     *algo(
         "QmixConfig", "dqn",
         ("huber_delta", 1.0, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("negative_error_weight", 0.5, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("num_atoms", 5, "mixer: none", VDN, {}),
         ("v_min", 0.0, "num_atoms above 1", {}, {"num_atoms": 5}),
         ("v_max", 1.0, "num_atoms above 1", {}, {"num_atoms": 5}),
@@ -155,6 +162,10 @@ NEEDS: list[Row] = [
         ("temperature", 0.1, "num_atoms: 1", {"num_atoms": 5}, {}),
         ("mixing_embed_dim", 8, "mixer: monotonic", VDN, QMIX),
         ("hypernet_embed", 8, "mixer: monotonic", {}, QMIX),
+        ("normalize_state", False, "mixer: monotonic", VDN, QMIX),
+        ("normalize_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
+        ("normalize_rewards", True, "reward_scale: 1", {"reward_scale": 0.5}, {}),
+        ("center_rewards", True, "num_atoms: 1", {"num_atoms": 5}, {}),
     ),
     *(
         Row("ModelConfig", key, value, "conv_filters other than []", {"conv_filters": []}, {})
@@ -380,7 +391,7 @@ POLICY_NEEDS: list[PolicyRow] = [
 OF_NO_USE: list[tuple[str, str, Any]] = [
     *(("es", key, value) for key, value in (
         ("gamma", 0.5), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("train_batch_size", 7),
-        ("intrinsic", {"kind": "rnd"}),
+        ("intrinsic", {"kind": "rnd"}), ("bootstrap_at_time_limit", False),
     )),
     *(("sarsa", key, value) for key, value in (
         ("grad_clip", 1.0), ("optimizer", {"type": "sgd"}), ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}),
@@ -389,6 +400,7 @@ OF_NO_USE: list[tuple[str, str, Any]] = [
     ("marwil", "intrinsic", {"kind": "rnd"}),
     *(("deep_cfr", key, value) for key, value in (
         ("custom_loss", "mine"), ("custom_loss_config", {"a": 1}), ("intrinsic", {"kind": "rnd"}),
+        ("bootstrap_at_time_limit", False),
     )),
 ]  # fmt: skip
 

@@ -27,9 +27,30 @@ TABLES: dict[str, Any] = {"timesteps_per_iteration": 32, "fcnet_hiddens": [256, 
 EVOLUTION: dict[str, Any] = {"num_perturbations": 2, "episodes_per_perturbation": 1, "timesteps_per_iteration": 8}
 WALKS: dict[str, Any] = {"traversals": 2, "regret_updates": 2, "average_updates": 2, "timesteps_per_iteration": 8}
 FAMILIES: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(["pg", "a2c", "a3c", "ppo", "mappo", "mmd", "nashpg", "rnad", "impala", "marwil", "bc"], ON_POLICY),
-    **dict.fromkeys(["dqn", "vdn", "qmix", "apex", "ddpg", "td3", "maddpg", "apex_ddpg", "sac", "nfsp"], OFF_POLICY),
-    **dict.fromkeys(["noisy_dqn", "rainbow", "softq"], OFF_POLICY),
+    **dict.fromkeys(
+        [
+            "pg",
+            "a2c",
+            "a3c",
+            "ia2c",
+            "maa2c",
+            "ppo",
+            "ippo",
+            "mappo",
+            "happo",
+            "mmd",
+            "nashpg",
+            "rnad",
+            "impala",
+            "marwil",
+            "bc",
+        ],
+        ON_POLICY,
+    ),
+    **dict.fromkeys(
+        ["dqn", "vdn", "qmix", "apex", "ddpg", "td3", "maddpg", "apex_ddpg", "sac", "masac", "nfsp"], OFF_POLICY
+    ),
+    **dict.fromkeys(["iql", "hysteretic", "noisy_dqn", "rainbow", "softq"], OFF_POLICY),
     **dict.fromkeys(["q_learning", "sarsa", "monte_carlo"], TABLES),
     "es": EVOLUTION,
     **dict.fromkeys(["deep_cfr", "escher"], WALKS),

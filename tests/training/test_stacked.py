@@ -101,6 +101,24 @@ def test_a_seed_learns_the_same_bit_for_bit_in_every_stack_and_alone(straight: P
             assert line["episode_reward_mean"] == other["episode_reward_mean"]
 
 
+@pytest.mark.parametrize("algo", ["mappo", "happo"])
+def test_scaled_values_and_policies_that_take_turns_are_a_seeds_own_in_a_stack(algo: str, tmp_path: Path) -> None:
+    """Each seed has its own statistics of returns and draws its own order of turns."""
+    own = {"name": algo, "normalize_values": True}
+    multiagent = {"policy_mapping_fn": "per_agent", "groups": {"team": ["agent_*"]}}
+    runs = {str(seed): {**keys_of(seed, 2, **own), "multiagent": multiagent} for seed in (0, 1)}
+    train(tmp_path / "two", runs)
+    with Trainer(scenario=compose(runs["1"]), directory=tmp_path / "alone") as trainer:
+        trainer.run()
+    expected = weights(tmp_path / "two" / "1", 2)
+    assert same(expected, weights(tmp_path / "alone", 2))
+    assert not same(expected, weights(tmp_path / "two" / "0", 2), 1e-3)
+    with Trainer(scenario=compose({**runs["1"], "stacked": False})) as ordinary:
+        ordinary.train()
+        ordinary.train()
+    assert same(expected, ordinary.get_weights(), 1e-5)
+
+
 def test_a_stacked_run_equals_an_ordinary_one_up_to_rounding() -> None:
     with Trainer(scenario=compose(keys_of(1))) as stacked:
         stacked.train()

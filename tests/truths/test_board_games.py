@@ -72,11 +72,11 @@ def test_matches_survive_the_cache_and_are_shown_in_the_report(tmp_path: Path) -
     keys = {"name": "duel", "claim": "c", "scenario": "s", "seeds": 1, "budget": 10}
     proof = Proof.model_validate({**keys, "matches": {"policy": "p", "games": 100, "lost_at_most": 0.01}})
     tallies = [Tally("player_1", "greedy", 99, 0, 1, 400), Tally("player_2", "greedy", 97, 2, 1, 410)]
-    results = Results("now", {0: SeedResult(0, [(10, {proof.fields[0]: 0.5})], 1.0, matches=tallies)})
+    results = Results(seeds={0: SeedResult(0, [(10, {proof.fields[0]: 0.5})], 1.0, matches=tallies)})
     write_results(places.results / "duel.json", proof, results)
     assert read_results(places.results / "duel.json") == results
     assert results.judge(proof) == "ok"
-    report = write_report([proof], places, {}).read_text()
+    report = write_report([proof], places).read_text()
     assert "at most 1% lost of 100 games in each seat" in report
     assert "| 0 | player_2 | greedy | 97 | 2 | 1 | 0 of 410 |" in report
     tallies[1].lost = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -12,11 +12,14 @@ from marl.needs import above, declare, needs, one_of
 PPO = needs(one_of("objective", "ppo"))
 VTRACE = needs(one_of("objective", "vtrace"))
 WITH_CRITIC = needs(one_of("objective", "a2c", "ppo", "vtrace"), why="pg learns no values")
+OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions weighs all of them by its own values")
 
 
 class CentralCriticConfig(LearnerConfig):
     """pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
     much as ``critic_sees`` says."""
+
+    inherited_needs: ClassVar = {"bootstrap_at_time_limit": declare(WITH_CRITIC)}
 
     objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",
@@ -44,7 +47,7 @@ class CentralCriticConfig(LearnerConfig):
         False,
         description="Policies of a group learn one after the other, in a new random order for each training batch, each "
         "weighed by how those before it have changed; false: all at once.",
-        json_schema_extra=declare(PPO),
+        json_schema_extra=declare(PPO, OF_STATES),
     )
     lr: PositiveFloat = Field(3e-4, description="Step size of the optimiser.")
     train_batch_size: PositiveInt = Field(4_000, description="Env steps per training batch.")
@@ -69,7 +72,7 @@ class CentralCriticConfig(LearnerConfig):
         False,
         description="The critic learns returns scaled to mean 0 and deviation 1 by running statistics; all values that are "
         "used or shown stay in units of rewards.",
-        json_schema_extra=declare(WITH_CRITIC),
+        json_schema_extra=declare(WITH_CRITIC, OF_STATES),
     )
     vf_loss_coeff: NonNegativeFloat = Field(
         0.5, description="Weight of the critic's loss.", json_schema_extra=declare(WITH_CRITIC)

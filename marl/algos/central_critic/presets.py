@@ -1,4 +1,4 @@
-"""pg, a2c, ia2c, maa2c, a3c, impala, ppo, ippo, mappo, happo, mmd, nashpg."""
+"""pg, a2c, a3c, ia2c, maa2c, impala, ppo, ippo, mappo, happo, mmd, nashpg."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ FAMILY = Family(
     ("StochasticSampling", "GaussianNoise"),
     on_policy=True,
 )
+
+TABLES_A2C = {"lr": 5e-4, "train_batch_size": 500, "gae_lambda": 0.95, "entropy_coeff": 0.01, "normalize_values": True}
 
 PRESETS = (
     Preset(
@@ -38,6 +40,20 @@ PRESETS = (
         asynchronous=True,
     ),
     Preset(
+        "ia2c",
+        FAMILY,
+        {"objective": "a2c", "critic_sees": "own", **TABLES_A2C},
+        "a2c as the tables of cooperative games run it: each agent by itself, scaled returns, an entropy bonus.",
+        ("objective", "critic_sees"),
+    ),
+    Preset(
+        "maa2c",
+        FAMILY,
+        {"objective": "a2c", "critic_sees": "group", **TABLES_A2C},
+        "ia2c whose critic sees the whole group.",
+        ("objective",),
+    ),
+    Preset(
         "impala",
         FAMILY,
         {"objective": "vtrace", "lr": 1e-3, "train_batch_size": 500, "gae_lambda": 1.0},
@@ -51,6 +67,13 @@ PRESETS = (
         {"objective": "ppo"},
         "Proximal policy optimisation; each agent by itself (IPPO).",
         ("objective",),
+    ),
+    Preset(
+        "ippo",
+        FAMILY,
+        {"objective": "ppo", "critic_sees": "own"},
+        "ppo under the name that papers about teams give it: each agent by itself.",
+        ("objective", "critic_sees"),
     ),
     Preset(
         "mappo",

@@ -1,4 +1,4 @@
-"""What `marl show` prints of pg, a2c, a3c, ppo, mappo, mmd, nashpg and impala."""
+"""What `marl show` prints of pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg and impala."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from marl.algos.central_critic.action_critic import ActionCritic, build_critic, 
 from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView, current_logp
+from marl.algos.central_critic.critic import Critic, CriticView, current_logp, in_network_units, last_layers
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.central_critic.losses import (
     clipped_loss,
+    error_loss,
     explained_variance,
     means_of,
     normalized,
@@ -19,11 +20,13 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.penalties import Penalty, penalties
+from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments
 from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
-from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare, to_tensors
+from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, columns_of, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
 from marl.algos.reading import Function, Reading
 from marl.data.returns import discounted_until, fold_rewards, gae, returns_to_go, temporal_differences, vtrace
+from marl.policies.value_scale import ValueScale
 
 LEFT_OUT: dict[Function, str] = {
     CentralCriticLearner.prepare: "several learners of one run",
@@ -32,6 +35,12 @@ LEFT_OUT: dict[Function, str] = {
     TrainingJob.key.fget: "policies of one shape, which are trained at once",  # type: ignore[attr-defined]
     _plain: "policies of one shape, which are trained at once",
     can_be_stacked: "policies of one shape, which are trained at once",
+    job_of: "whether policies learn at once or one after the other",
+    SequentialJob.log_chances: "chances under a policy",
+    _teams: "numbers of groups",
+    last_layers: "looks up the layer that gives values",
+    error_loss: "squares, or straight lines beyond vf_huber_delta",
+    columns_of: "numpy to torch",
     CentralCriticLearner._take_gathered: "puts the rounds of a batch together",
     CentralCriticLearner._check_finite: "an error message",
     CentralCriticLearner._finish: "metrics",
@@ -82,7 +91,14 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
     else:
         shown += [_estimate(config), Critic._seen_again, fold_rewards, gae, temporal_differences]
-    shown += [learner._train, learner._train_batch, normalized, learner._minibatches]
+    if config.sequential_update:
+        shown += [SequentialJob.run_together, SequentialJob.training, SequentialJob.took]
+        shown += [SequentialJob.__init__, moments]
+        left_out[current_logp] = "chances under a policy"
+    shown += [learner._train, learner._train_batch, normalized]
+    if config.normalize_values:
+        shown += [in_network_units, ValueScale.observe]
+    shown.append(learner._minibatches)
     if config.objective == "ppo":
         shown.append(TrainBatch.minibatches)
     shown += [learner._update, learner._add_gradient, learner._loss]

@@ -17,7 +17,7 @@ class DeepCfrConfig(LearnerConfig):
     """deep_cfr, escher: what each action would have earned more, remembered over all iterations and learned by networks."""
 
     inherited_needs: ClassVar = {
-        "bootstrap_at_time_limit": unused("games are walked to their end"),
+        "bootstrap_at_time_limit": unused("regrets come from games that are walked to their end"),
         "intrinsic": unused("regrets are about what the env pays, and a bonus would be another game"),
         "custom_loss": unused("regrets and average policies have their own losses"),
         "custom_loss_config": unused("regrets and average policies have their own losses"),

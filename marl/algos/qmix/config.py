@@ -14,7 +14,7 @@ WITH_ATOMS = declare(needs(above("num_atoms", 1)))
 
 
 class QmixConfig(ReplayConfig):
-    """dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed over a group."""
+    """dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix, apex: action values from a replay, alone or mixed."""
 
     mixer: Literal["none", "sum", "monotonic"] = Field(
         "monotonic",
@@ -29,6 +29,13 @@ class QmixConfig(ReplayConfig):
         description="Errors beyond this count linearly instead of squared (Huber's loss); null: all squared.",
         json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a loss of their own")),
     )
+    negative_error_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0,
+        description="Weight of outcomes that were worse than their value, against 1 for better ones: below 1 a partner's "
+        "exploration is blamed less (hysteretic Q-learning); 0 forgets nothing good (distributed Q-learning). Only for "
+        "teams: it also overrates luck.",
+        json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a loss of their own")),
+    )
     reward_shift: float = Field(
         0.0,
         description="Added to the reward of every env step (the team's) before reward_scale. A monotonic mixer learns slowly "
@@ -40,13 +47,20 @@ class QmixConfig(ReplayConfig):
     )
     normalize_rewards: bool | None = Field(
         None,
-        description="Networks and mixers count in a unit that follows the size of the rewards seen so far (their root mean "
-        "square, and at least a twentieth of the largest); values are told in rewards all the same. null: unless num_atoms or "
+        description="Networks and mixers count in a unit that follows the size of the rewards seen so far (their mean size, "
+        "and at least a twentieth of the largest); values are told in rewards all the same. null: unless num_atoms or "
         "reward_scale is given.",
         json_schema_extra=declare(
             needs(one_of("num_atoms", 1), when=(True,), why="chances of returns have v_min and v_max for that"),
             needs(one_of("reward_scale", 1.0), when=(True,), why="the unit would undo it"),
         ),
+    )
+    center_rewards: bool = Field(
+        False,
+        description="Rewards are learned from less their running mean per env step; with normalize_rewards this is what "
+        "EPyMARL calls standardised rewards. Values are then about centred rewards. In envs that can end early it changes "
+        "what is best: where rewards are above 0, every step costs something.",
+        json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a fixed range")),
     )
     num_atoms: PositiveInt = Field(
         1,
@@ -101,7 +115,7 @@ class QmixConfig(ReplayConfig):
         32, description="Hidden units of the monotonic mixer.", json_schema_extra=MONOTONIC
     )
     hypernet_embed: NonNegativeInt = Field(
-        0,
+        64,
         description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer.",
         json_schema_extra=MONOTONIC,
     )

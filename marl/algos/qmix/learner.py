@@ -5,13 +5,14 @@
     loss   = ((chosen - target) / unit)^2
 
 With a ``temperature`` the maximum is a soft one (soft Q-learning), with ``num_atoms`` chances of returns are compared instead
-of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet).
+of their means (C51), with ``noisy`` layers every update draws the networks that it runs (NoisyNet), and with a
+``negative_error_weight`` below 1 outcomes that disappoint count less (hysteretic).
 
 Details that matter for results: networks and mixers count in a ``unit`` that follows the size of the rewards; double Q over
 each member's own argmax; targets copied every ``target_update_every`` updates; legal-action masks in every maximum; absent
-members count as zero; the state of the mixer is the env's own state or, where it has none, the members' observations side by side,
-less its running mean and over its running deviation. Recurrent members learn from sequences of ``max_seq_len`` decisions that
-begin with the memory they were played with.
+members count as zero; the state of the mixer is the env's own state or, where it has none, the members' observations side by
+side, less its running mean and over its running deviation. Recurrent members learn from sequences of ``max_seq_len``
+decisions that begin with the memory they were played with.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from marl.algos.qmix.losses import backed_up, td_loss
 from marl.algos.qmix.minibatch import Compared, Drawing, Minibatch
 from marl.algos.qmix.mixers import Tape as MixerTape
 from marl.algos.qmix.report import Update, summary
+from marl.algos.qmix.returns_seen import ReturnsSeen
 from marl.algos.qmix.reward_unit import RewardUnit
-from marl.algos.qmix.teams import Team, build_teams
+from marl.algos.qmix.teams import Team, build_teams, discounted_steps
 from marl.algos.qmix.values import (
     MemberTape,
     MemberValues,
@@ -87,7 +89,8 @@ class QmixLearner(OffPolicyLearner):
         self.mixer_followers = [TargetNetwork(team.target_mixer, team.mixer) for team in mixed]
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
-        self.reward_unit = RewardUnit()
+        self.reward_unit = RewardUnit(config.center_rewards)
+        self.returns_seen = ReturnsSeen(config.gamma)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
@@ -106,12 +109,17 @@ class QmixLearner(OffPolicyLearner):
     def remember(self, batch: MultiAgentBatch) -> None:
         known = self.reward_unit.known
         for team in self.teams:
-            rewards = team.remember(batch, self.task, self.config, self.policies)
-            if self.config.normalizes:
-                self.reward_unit.observe(rewards)
-        if self.reward_unit.known:
+            rows = team.remember(batch, self.task, self.config, self.policies)
+            self.returns_seen.observe(team.name, rows)
+            self.reward_unit.observe(rows["rewards"], discounted_steps(rows["elapsed"], self.config.gamma))
+        if self.config.normalizes and self.reward_unit.known:
             # Values that were learned stay what they are; what random layers say of an env that never paid is none.
             self._set_unit(self.reward_unit.value, keep_values=known and self.counters["num_updates"] > 0)
+
+    @property
+    def unit(self) -> float:
+        """In which networks count."""
+        return self.reward_unit.value if self.config.normalizes else 1.0
 
     def _set_unit(self, unit: float, *, keep_values: bool) -> None:
         """Networks, mixers and their slow copies count in this unit from now on."""
@@ -138,7 +146,10 @@ class QmixLearner(OffPolicyLearner):
                 updates.append(self._train(minibatches, optimisers))
         if not updates:
             return {}
-        metrics = summary(sorted(self.trained), updates)
+        returns = self.returns_seen.bounds()
+        if self.config.temperature or self.config.center_rewards:
+            returns = {}  # soft values count entropy too, which no reward pays; centred rewards are others
+        metrics = summary(sorted(self.trained), updates, returns)
         for name in self.trained & self.custom.keys():
             metrics[name] |= self.custom[name].stats()
         return metrics
@@ -235,8 +246,10 @@ class QmixLearner(OffPolicyLearner):
             return compare_distributions(minibatch, values, choosing, online, self.config.priorities)
         chosen, tape = self._chosen(team, t, values)
         target = self._target(minibatch, choosing)
-        unit = self.reward_unit.value
-        loss, slope = td_loss(chosen / unit, target / unit, t.weights, self.config.huber_delta)
+        unit = self.unit
+        loss, slope = td_loss(
+            chosen / unit, target / unit, t.weights, self.config.huber_delta, self.config.negative_error_weight
+        )
         members = team.mixer.pull(tape, slope / unit) * t.now.present
         surprise = (chosen - target) / unit
         return Compared(chosen, target, surprise, loss, slopes_of_chosen(members, t.actions, values))
@@ -253,7 +266,15 @@ class QmixLearner(OffPolicyLearner):
         else:
             members = best_values(choosing, minibatch.valuing, later.legal)
         next_value = minibatch.team.target_mixer.mix(members * later.present, minibatch.mixing)
-        return backed_up(minibatch.t.rewards, minibatch.discount, next_value)
+        return backed_up(self._centred(minibatch.t), minibatch.discount, next_value)
+
+    def _centred(self, t: Transitions) -> Tensor:
+        """Rewards less their mean in every step that a decision lasted, with ``center_rewards``."""
+        mean = self.reward_unit.mean
+        if mean == 0.0:
+            return t.rewards
+        steps: Tensor = discounted_steps(t.elapsed.double(), self.config.gamma)
+        return t.rewards - mean * steps.float()
 
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""
@@ -313,6 +334,7 @@ class QmixLearner(OffPolicyLearner):
             **self._common_state(),
             "debt": self.update_ratio.debt,
             "reward_unit": self.reward_unit.state_dict(),
+            "returns_seen": self.returns_seen.state_dict(),
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "shared": {name: optimiser.state_dict() for name, optimiser in self.shared.items()},
@@ -322,8 +344,9 @@ class QmixLearner(OffPolicyLearner):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
         self.update_ratio.debt = state["debt"]
-        if "reward_unit" in state:
+        if "reward_unit" in state:  # not in states of older releases
             self.reward_unit.load_state_dict(state["reward_unit"])
+            self.returns_seen.load_state_dict(state["returns_seen"])
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():

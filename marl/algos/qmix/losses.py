@@ -25,14 +25,23 @@ def td_target(rewards: Tensor, next_value: Tensor, elapsed: Tensor, terminated: 
 
 
 def td_loss(
-    chosen: Tensor, target: Tensor, weights: Tensor, linear_beyond: float | None = None
+    chosen: Tensor,
+    target: Tensor,
+    weights: Tensor,
+    linear_beyond: float | None = None,
+    negative_weight: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Weighted mean squared temporal difference and its slope by ``chosen``, ``2 weights * error / N``.
+
+    Rows that turned out worse than their value (target below chosen: a negative temporal difference) count ``negative_weight``
+    times as much (hysteretic Q-learning, Matignon et al., 2007; 0: distributed Q-learning, Lauer & Riedmiller, 2000).
 
     Beyond ``linear_beyond`` = d an error counts ``2 d |error| - d^2`` instead of its square (Huber, 1964): its slope is that
     of an error of d. With ``inner`` for the error cut off at d, both are ``inner * (2 error - inner)``.
     """
     error = chosen - target
+    if negative_weight != 1.0:
+        weights = torch.where(error > 0, weights * negative_weight, weights)
     inner = beyond = error
     if linear_beyond is not None:
         inner = error.clamp(-linear_beyond, linear_beyond)

@@ -1,4 +1,4 @@
-"""dqn, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
+"""dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix, apex."""
 
 from __future__ import annotations
 
@@ -16,6 +16,21 @@ FAMILY = Family(
 
 PRESETS = (
     Preset("dqn", FAMILY, {"mixer": "none", "dueling": True}, "Independent action values (DQN, IQL).", ("mixer",)),
+    Preset(
+        "iql",
+        FAMILY,
+        {"mixer": "none", "bootstrap_at_time_limit": False},
+        "Independent action values of a team's members, as in tables of cooperative tasks: dqn without dueling, and a time "
+        "limit is an end.",
+        ("mixer",),
+    ),
+    Preset(
+        "hysteretic",
+        FAMILY,
+        {"mixer": "none", "negative_error_weight": 0.05},
+        "dqn for teams whose members blame each other's exploration less: disappointments count little.",
+        ("mixer",),
+    ),
     Preset(
         "noisy_dqn",
         FAMILY,
@@ -50,9 +65,19 @@ PRESETS = (
         ("mixer",),
         exploration="SoftQ",
     ),
-    Preset("vdn", FAMILY, {"mixer": "sum"}, "Action values of a group, added up.", ("mixer",)),
     Preset(
-        "qmix", FAMILY, {"mixer": "monotonic"}, "Action values of a group, mixed by a monotonic network.", ("mixer",)
+        "vdn",
+        FAMILY,
+        {"mixer": "sum", "bootstrap_at_time_limit": False},
+        "Action values of a group, added up.",
+        ("mixer",),
+    ),
+    Preset(
+        "qmix",
+        FAMILY,
+        {"mixer": "monotonic", "bootstrap_at_time_limit": False},
+        "Action values of a group, mixed by a monotonic network.",
+        ("mixer",),
     ),
     Preset(
         "apex",

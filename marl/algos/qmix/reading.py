@@ -1,4 +1,4 @@
-"""What `marl show` prints of dqn, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
+"""What `marl show` prints of dqn, iql, hysteretic, noisy_dqn, rainbow, softq, vdn, qmix and apex."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from marl.algos.qmix.losses import (
 from marl.algos.qmix.minibatch import Drawing, Minibatch, _share
 from marl.algos.qmix.mixers import MIXERS, Mixer, MonotonicMixer, _HyperNet
 from marl.algos.qmix.report import summary
+from marl.algos.qmix.returns_seen import Extremes, ReturnsSeen, _starts
+from marl.algos.qmix.reward_unit import RewardUnit
 from marl.algos.qmix.teams import Team, _as_learned
 from marl.algos.qmix.values import (
     MemberTape,
@@ -35,6 +37,8 @@ from marl.algos.qmix.values import (
 from marl.algos.reading import Function, Reading
 from marl.data.replay import Priorities, Replay
 from marl.data.returns import discounted_until, fold_rewards
+from marl.policies.mlp import MLP
+from marl.policies.networks import Body
 from marl.policies.noisy import NoisyMLP, noise_for_all
 from marl.policies.value import ValuePolicy
 
@@ -53,6 +57,22 @@ LEFT_OUT: dict[Function, str] = {
     Team.as_mixed: "the state of the mixer",
     Team._as_mixed: "the same",
     _as_learned: "reward_shift and reward_scale",
+    ReturnsSeen.observe: "returns that can be explained, which are reported",
+    ReturnsSeen._close: "the same",
+    ReturnsSeen.bounds: "the same",
+    Extremes.include: "the same",
+    _starts: "the same",
+    Team._observe: "the filter of the mixer's state",
+    MonotonicMixer.observe: "the same",
+    MonotonicMixer.set_unit: "the mixer's unit",
+    Mixer.set_unit: "mixers without one",
+    RewardUnit.observe: "sizes of rewards",
+    RewardUnit.known.fget: "the same",  # type: ignore[attr-defined]
+    QmixConfig.normalizes.fget: "looks up a key",  # type: ignore[attr-defined]
+    ValuePolicy._in_rewards: "a product with the unit",
+    Body.last_layer: "looks up a layer",
+    MLP.last: "the same",
+    NoisyMLP.last: "the same",
     Minibatch.split: "several updates that are drawn at once",
     MonotonicMixer._run_nets: "one network after the other",
     _HyperNet.run: "linear layers",
@@ -84,9 +104,12 @@ def reading(learner: type[QmixLearner], config: QmixConfig) -> Reading:
     noise: list[Function] = []
     if config.noisy:
         noise = [noise_for_all, NoisyMLP.draw, ValuePolicy.run, NoisyMLP.run, NoisyMLP.drawn, NoisyMLP.pull]
+    units: list[Function] = []
+    if config.normalizes:
+        units = [RewardUnit.value.fget, learner._set_unit, ValuePolicy.set_unit]  # type: ignore[attr-defined]
     priorities: list[Function] = [Priorities.sample, Priorities.raise_to] if config.prioritized_replay else []
     shown: list[Function] = [
-        learner.learn, learner.remember, Team.remember, discounted_until if config.looks_at_groups else fold_rewards,
+        learner.learn, learner.remember, *units, Team.remember, discounted_until if config.looks_at_groups else fold_rewards,
         learner.train, UpdateRatio.due, learner._train, Drawing.draw, Drawing._lot, Replay.draw, *priorities, Replay.rows,
         Replay._outcomes, Drawing._minibatches, discounts, MemberValues.at_once, learner._learn_from, learner._loss,
         learner._online, MemberValues.run, Shown.run, *noise, learner._compare, *values, MemberTape.pull,

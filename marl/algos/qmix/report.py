@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -23,8 +23,9 @@ class Update(NamedTuple):
     norms: Sequence[Tensor]  # of gradients, those of the policies first
 
 
-def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
-    """Means over the updates, for every policy; smallest and largest values are those of each update."""
+def summary(trained: Sequence[PolicyID], updates: Sequence[Update], returns: Mapping[str, float]) -> Metrics:
+    """Means over the updates, for every policy; smallest and largest values are those of each update. ``returns``: what the
+    rewards seen so far can explain."""
     parts: list[Tensor] = []
     starts: list[int] = []  # of each update among all rows
     rows = 0
@@ -42,6 +43,7 @@ def summary(trained: Sequence[PolicyID], updates: Sequence[Update]) -> Metrics:
         "max_q": np.maximum.reduceat(q, starts).mean(),
         "mean_td_error": (np.add.reduceat(np.abs(q - target), starts) / lengths).mean(),
         "cur_lr": fmean([update.lr for update in updates]),
+        **returns,
     }
     metrics: Metrics = {}
     for i, name in enumerate(trained):

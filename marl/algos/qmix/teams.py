@@ -43,9 +43,9 @@ class Team:
 
     def remember(
         self, batch: MultiAgentBatch, task: Task, config: QmixConfig, learning: Collection[PolicyID]
-    ) -> Floats:
+    ) -> SampleBatch:
         """Add a grid's decisions to the replay, but those of teams in which none of the ``learning`` policies played; returns
-        their rewards as they are learned from."""
+        them with rewards as they are learned from."""
         if self.policy is None:
             rows = self._mixed_rows(batch, config.gamma, learning)
         else:
@@ -58,7 +58,7 @@ class Team:
             complete = self.chunks.add(rows)
             if complete is not None:
                 self.replay.add(complete, complete["stream"][:, 0])
-        return rows["rewards"]
+        return rows
 
     def _observe(self, rows: SampleBatch) -> None:
         """Let the mixer's filter learn; its slow copy sees states in the same way at once."""
@@ -115,11 +115,14 @@ def _as_learned(rows: SampleBatch, config: QmixConfig) -> Floats:
     """``(r + shift) * scale``, where a decision that lasted several steps is shifted for each of them."""
     if config.reward_shift == 0.0 and config.reward_scale == 1.0:
         return rows["rewards"]
-    # The shift is paid in every step of the decision and discounted like a reward: 1 + gamma + ... + gamma^(elapsed - 1).
-    elapsed, gamma = rows["elapsed"].astype(np.float64), config.gamma
-    steps = elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
+    steps = discounted_steps(rows["elapsed"].astype(np.float64), config.gamma)
     learned: Floats = ((rows["rewards"] + config.reward_shift * steps) * config.reward_scale).astype(np.float32)
     return learned
+
+
+def discounted_steps(elapsed: Any, gamma: float) -> Any:
+    """What a reward of 1 in every step of a decision pays: ``1 + gamma + ... + gamma^(elapsed - 1)``."""
+    return elapsed if gamma == 1.0 else (1 - gamma**elapsed) / (1 - gamma)
 
 
 def build_teams(spec: LearnerSpec, config: QmixConfig, device: torch.device) -> list[Team]:

@@ -20,7 +20,7 @@ COMMON_LR = declare(
 
 
 class SacConfig(ReplayConfig):
-    """sac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
+    """sac, masac: stochastic actors that are paid for entropy, with twin critics that see as much as ``critic_sees`` says."""
 
     inherited_needs: ClassVar = {"lr_schedule": COMMON_LR}
 

@@ -1,4 +1,4 @@
-"""sac."""
+"""sac, masac."""
 
 from __future__ import annotations
 
@@ -12,5 +12,8 @@ FAMILY = Family(
 PRESETS = (
     Preset(
         "sac", FAMILY, {}, "Soft actor-critic: twin critics, entropy as reward, automatic temperature; Box or Discrete."
+    ),
+    Preset(
+        "masac", FAMILY, {"critic_sees": "group"}, "sac whose critics see observations and actions of the whole group."
     ),
 )

@@ -1,4 +1,4 @@
-"""What `marl show` prints of sac."""
+"""What `marl show` prints of sac and masac."""
 
 from __future__ import annotations
 

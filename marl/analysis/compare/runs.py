@@ -114,23 +114,25 @@ def check_plan(plan: Plan, out: Path, metric: str | None = None, at: int | None 
         check_fields(scenarios[0], policies)
         if scenarios[0].stacked:
             check_stack(scenarios)
-        _check_metric(name, scenarios[0], policies, chosen)
+        check_metric(name, scenarios[0], policies, chosen)
         for scenario in scenarios:
             _check_unchanged(_directory(out, name, scenario), described(scenario))
 
 
-def _check_metric(name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str) -> None:
-    """Refuse a field that results of the scenario will never have."""
+def check_metric(
+    name: str, scenario: Scenario, policies: Sequence[PolicyID], metric: str, option: str = "--metric"
+) -> None:
+    """Refuse a field that results of the scenario will never have; ``option`` is where it was asked for."""
     block = metric.partition(".")[0]
     wanting = missing(FIELD_NEEDS[block], scenario) if block in FIELD_NEEDS else ""
     if wanting:
-        raise ConfigError(f"--metric {metric}: {name} will never have it, because it {wanting}.")
+        raise ConfigError(f"{option} {metric}: {name} will never have it, because it {wanting}.")
     known = meaning_of(metric)
     if known is not None and known.is_number and known.name == metric:
         return
     # Callbacks may add any field to results, which shows only when they run.
     if scenario.callbacks is None:
-        check_field(metric, policies, f"--metric, {name}")
+        check_field(metric, policies, f"{option}, {name}")
 
 
 def gather(plan: Plan, out: Path, report: Report = lambda *_: None) -> list[Entrant]:
@@ -161,7 +163,7 @@ def _train_all(name: str, scenarios: Sequence[Scenario], out: Path, tell: Callab
     for scenario in scenarios:
         directory = _directory(out, name, scenario)
         _check_unchanged(directory, described(scenario))
-        if not _is_done(scenario, read_results(directory / "result.json")):
+        if not is_done(scenario, read_results(directory / "result.json")):
             open_ones[directory] = scenario
     if open_ones:
         train_stack(list(open_ones.values()), list(open_ones), tell)
@@ -232,13 +234,14 @@ def train(scenario: Scenario, directory: Path, display: Display | None = None) -
     wanted = described(scenario)
     _check_unchanged(directory, wanted)
     results = read_results(directory / "result.json")
-    if not _is_done(scenario, results):
+    if not is_done(scenario, results):
         _go(scenario, directory, display or Quiet())
         results = read_results(directory / "result.json")
     return Run(directory.name, wanted, results)
 
 
-def _is_done(scenario: Scenario, results: Sequence[Mapping[str, Any]]) -> bool:
+def is_done(scenario: Scenario, results: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these results end with a stop condition of the scenario."""
     last = results[-1] if results else {}
     # Any of them: a run ends with the first stop condition that is met.
     return any(reached(last, {field: float(value)}) for field, value in scenario.stop.items())

@@ -28,6 +28,7 @@ from marl.data.task import AgentID, AnySpace, Array
 from marl.envs.adapters.optional import need, undrawable
 from marl.envs.adapters.permits import check_places
 from marl.envs.base import ALL, Action, Info, MultiAgentEnv, Obs, StepResult
+from marl.envs.games.foraging.scene import Walker, foraging_scene
 from marl.errors import ConfigError, UnknownNameError, did_you_mean, let_through
 
 
@@ -106,32 +107,12 @@ class ForagingEnv(MultiAgentEnv):
 
     def scene(self, viewer: AgentID | None = None) -> Mapping[str, Any]:
         """The field from above: food and agents with their levels; a viewer sees as far as its sight goes."""
-        rows, columns = self.env.field.shape
-        things: list[dict[str, Any]] = []
-        for row, column in np.argwhere(self.env.field).tolist():
-            level = int(self.env.field[row, column])
-            things.append(
-                {"name": f"food of level {level}", "row": row, "column": column, "text": str(level), "sort": "food"}
-            )
+        food = [(row, column, int(self.env.field[row, column])) for row, column in np.argwhere(self.env.field).tolist()]
+        walkers: list[Walker] = []
         for agent, player in zip(self.possible_agents, self.env.players, strict=True):
             row, column = map(int, player.position)
-            things.append({"name": agent, "row": row, "column": column, "text": str(player.level), "sort": "walker"})
-        told = f"{len(self.env.players)} agents, {np.count_nonzero(self.env.field)} fruits are left"
-        seen = [thing for thing in things if self._sees(viewer, thing["row"], thing["column"])]
-        return {
-            "kind": "maze",
-            "text": f"Level-based foraging: {told}.",
-            "lines": ["." * columns] * rows,
-            "things": seen,
-            "actions": {"stay": 0, "up": 1, "down": 2, "left": 3, "right": 4, "load": 5},
-        }
-
-    def _sees(self, viewer: AgentID | None, row: int, column: int) -> bool:
-        if viewer not in self.possible_agents:
-            return viewer is None
-        own_row, own_column = self.env.players[self.possible_agents.index(viewer)].position
-        far = max(abs(row - own_row), abs(column - own_column))
-        return bool(far <= self.env.sight)
+            walkers.append((agent, row, column, int(player.level)))
+        return foraging_scene(self.env.field.shape, walkers, food, self.env.sight, viewer)
 
     def render(self) -> Array:
         """A picture; the env draws it with OpenGL, without a display through EGL."""

@@ -13,6 +13,7 @@ from marl.training.extensions.estimates import Estimates
 from marl.training.extensions.evaluation import Evaluation
 from marl.training.extensions.exploitability import Exploitability
 from marl.training.extensions.extension import Extension
+from marl.training.extensions.plausible import Plausible
 from marl.training.extensions.population import PopulationRounds
 from marl.training.extensions.video import make_camera
 
@@ -30,6 +31,8 @@ class Extensions:
         self.evaluation = Evaluation(setup.scenario.evaluation)
         self.estimates = Estimates(setup.scenario)
         self.endless = Endless()
+        self.plausible = Plausible()
+        self.more: list[Extension] = []  # of whoever drives the trainer, after all others
         self.callbacks: UserCallbacks
         self.rounds: PopulationRounds
 
@@ -46,9 +49,11 @@ class Extensions:
     def __iter__(self) -> Iterator[Extension]:
         yield self.rounds  # first, because what is measured is the population after its round
         yield self.endless  # before an evaluation, which may be the first that does not end
+        yield self.plausible
         yield self.evaluation
         yield self.estimates
         yield self.exploitability
         yield self.video
         yield self.callbacks
-        yield self.curriculum  # last: a user's hook may still change the result that ends a stage
+        yield self.curriculum  # last of ours: a user's hook may still change the result that ends a stage
+        yield from self.more

@@ -10,15 +10,29 @@ import pytest
 import marl
 from marl.data.task import Array
 from marl.envs.batched import StepOutput
+from marl.envs.games.particles.adversary import AdversaryGames
+from marl.envs.games.particles.crypto import CryptoGames
 from marl.envs.games.particles.drawing import Disc, camera_range, draw
 from marl.envs.games.particles.physics import Bodies, Body
+from marl.envs.games.particles.push import PushGames
+from marl.envs.games.particles.reference import ReferenceGames
 from marl.envs.games.particles.seeding import uniform
 from marl.envs.games.particles.speaker_listener import SpeakerListenerGames
 from marl.envs.games.particles.spread import SpreadGames
 from marl.envs.games.particles.tag import TagGames
+from marl.envs.games.particles.world_comm import WorldCommGames
 from marl.errors import ConfigError, EnvError
 
-GAMES = [SpreadGames, TagGames, SpeakerListenerGames]
+WITH_STAGES = [SpreadGames, TagGames]
+GAMES = [
+    *WITH_STAGES,
+    SpeakerListenerGames,
+    AdversaryGames,
+    PushGames,
+    CryptoGames,
+    ReferenceGames,
+    WorldCommGames,
+]
 NUM_ENVS = 5
 STILL = 0
 
@@ -111,6 +125,84 @@ def test_the_speaker_and_the_listener_pay_the_squared_distance_to_the_goal() -> 
     assert frame.obs[1][0, 0, -3:].tolist() == [0, 0, 1]
 
 
+def test_the_adversary_pays_its_way_to_the_goal_and_agents_the_way_of_their_nearest() -> None:
+    env, _ = started(AdversaryGames, 1)
+    frame = env.place(0, [[0, 0], [1, 0], [0, 1]], [[0.3, 0.4], [0.0, -1.0]], goals=[1])
+    assert frame.obs[0][0, 0].tolist() == pytest.approx([0.3, 0.4, 0, -1, 1, 0, 0, 1])  # does not know the goal
+    assert frame.obs[1][0, 1].tolist() == pytest.approx([0, -2, 0.3, -0.6, 0, -2, 0, -1, 1, -1])
+    frame = env.step(constant_actions(env, STILL))
+    nearest = np.sqrt(2)
+    assert frame.rewards[0] == pytest.approx([-1, 1 - nearest, 1 - nearest])
+
+
+def test_the_pusher_is_paid_for_being_nearer_to_the_goal_than_the_agent() -> None:
+    env, _ = started(PushGames, 1)
+    frame = env.place(0, [[0, 0.5], [3, 4]], [[0, 0], [9, 9]], goals=[0])
+    assert frame.obs[1][0, 0, 2:7].tolist() == pytest.approx([-3, -4, 0.25, 0.75, 0.25])
+    frame = env.step(constant_actions(env, STILL))
+    assert frame.rewards[0] == pytest.approx([4.5, -5])
+
+
+def test_bob_and_alice_win_what_bob_guesses_and_eve_does_not() -> None:
+    env, _ = started(CryptoGames, 1)
+    frame = env.place(0, np.zeros((3, 2)), np.zeros((2, 2)), goals=[1, 0])
+    assert frame.obs[2][0, 0].tolist() == [0, 1, 0, 0, 1, 0, 0, 0]  # Alice: goal, key
+    assert frame.obs[1][0, 0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]  # Bob: key, nothing said yet
+    frame = env.step([np.array([[3]]), np.array([[1]]), np.array([[2]])])
+    assert frame.rewards[0].tolist() == [-2, 2, 2]
+    assert frame.obs[0][0, 0].tolist() == [0, 0, 1, 0]  # Eve hears Alice
+    frame = env.step([np.array([[1]]), np.array([[0]]), np.array([[0]])])
+    assert frame.rewards[0].tolist() == [0, -2, -2]
+
+
+def test_one_who_says_nothing_neither_pays_nor_wins() -> None:
+    env, _ = started(CryptoGames, 1, continuous_actions=True)
+    env.place(0, np.zeros((3, 2)), np.zeros((2, 2)), goals=[0, 0])
+    frame = env.step([np.zeros((1, 1, 4)), np.full((1, 1, 4), 0.5), np.zeros((1, 1, 4))])
+    assert frame.rewards[0].tolist() == [0, -1, -1]
+
+
+def test_an_action_of_reference_is_a_move_and_a_word_for_the_other_one() -> None:
+    env, _ = started(ReferenceGames, 1, local_ratio=0.25)
+    frame = env.place(0, [[0, 0], [1, 0]], [[9, 9], [1, 2], [0, 3]], goals=[1, 2])
+    assert frame.obs[0][0, :, 8:11].tolist() == [
+        pytest.approx([0.25, 0.75, 0.25]),
+        pytest.approx([0.25, 0.25, 0.75]),
+    ]
+    frame = env.step([np.array([[2 + 5 * 7, 0 + 5 * 4]])])  # right, word 7; nothing, word 4
+    assert frame.rewards[0] == pytest.approx([-0.25 * 2 - 0.75 * 2.5, -0.25 * 3 - 0.75 * 2.5])
+    assert frame.obs[0][0, :, 11:].argmax(axis=1).tolist() == [4, 7]
+    assert frame.obs[0][0, :, 0].tolist() == [0.5, 0.0]
+
+
+def test_world_comm_pays_for_catches_ways_food_and_leaving() -> None:
+    env, _ = started(WorldCommGames, 1, num_good=2, num_adversaries=2, num_obstacles=0, num_food=1, num_forests=0)
+    env.place(0, [[0.0, 0.0], [0.0, 0.5], [0.1, 0.0], [0.5, -0.95]], [[0.1, 0.04]])
+    frame = env.step(constant_actions(env, STILL))
+    behind = np.hypot(0.1, 0.5)
+    far = np.hypot(0.4, 0.99)
+    expected = [5 - 0.1 * 0.1, 5 - 0.1 * behind, -5 + 2 - 0.05 * 0.04, -2 * 0.5 - 0.05 * far]
+    assert frame.rewards[0] == pytest.approx(expected)
+
+
+def test_forests_hide_from_all_but_the_leader_and_those_inside() -> None:
+    env, _ = started(WorldCommGames, 1, num_obstacles=0, num_food=1, num_forests=2, num_adversaries=3, num_good=2)
+    inside, open_land = [-0.5, 0.0], [0.8, 0.8]
+    agents = [[0.0, 0.9], [-0.6, 0.0], open_land, inside, [0.5, 0.9]]
+    frame = env.place(0, agents, [[0, 0], [-0.5, 0.1], [0.5, -0.5]])
+
+    def shown(kind: int, seat: int) -> list[bool]:
+        """Who of the four others is there, in their order."""
+        return list((frame.obs[kind][0, seat, 10:18].reshape(4, 2) != 0).any(axis=1).tolist())
+
+    assert shown(0, 0) == [True, True, True, True]
+    assert shown(1, 0) == [False, False, True, False]  # in the forest with agent_0
+    assert shown(1, 1) == [True, False, False, True]  # adversary_1 sees who is in the open
+    assert shown(2, 0) == [False, True, False, False]
+    forests = [frame.obs[0][0, 0, 22:24], *frame.obs[1][0, :, 22:24], *frame.obs[2][0, :, 18:20]]
+    assert [row.tolist() for row in forests] == [[-1, -1], [1, -1], [-1, -1], [1, -1], [-1, -1]]
+
+
 # -- copies, seeds, state ---------------------------------------------------------------------------------------------------
 
 
@@ -153,7 +245,7 @@ def test_a_reset_touches_its_own_lanes_only(game: Any) -> None:
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("stages", [False, True])
 def test_a_game_goes_on_bit_for_bit_from_its_saved_state(game: Any, stages: bool) -> None:
-    config = {"curriculum": True} if stages and game is not SpeakerListenerGames else {}
+    config = {"curriculum": True} if stages and game in WITH_STAGES else {}
     env, _ = started(game, **config)
     rng = np.random.default_rng(1)
     if config:
@@ -183,16 +275,17 @@ def test_a_game_goes_on_bit_for_bit_from_its_saved_state(game: Any, stages: bool
 def test_frames_that_were_handed_out_do_not_change_later(game: Any) -> None:
     env, first = started(game)
     kept = first.state.copy()
-    frames = [env.step(random_actions(env, np.random.default_rng(0))) for _ in range(3)]
+    rng = np.random.default_rng(0)
+    frames = [env.step(random_actions(env, rng)) for _ in range(3)]
     assert (first.state == kept).all()
     assert not (frames[0].state == frames[2].state).all()
 
 
-@pytest.mark.parametrize("name", ["simple_spread", "simple_tag", "simple_speaker_listener"])
+@pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.slow
-def test_the_checker_finds_nothing_wrong(name: str, continuous: bool) -> None:
-    assert [str(problem) for problem in marl.check_env(f"fast:{name}", {"continuous_actions": continuous})] == []
+def test_the_checker_finds_nothing_wrong(game: Any, continuous: bool) -> None:
+    assert [str(problem) for problem in marl.check_env(game.name, {"continuous_actions": continuous})] == []
 
 
 # -- pictures --------------------------------------------------------------------------------------------------------------
@@ -280,6 +373,12 @@ def test_mistakes_are_named() -> None:
         SpreadGames(1, {}).place(0, np.zeros((2, 2)), np.zeros((3, 2)))
     with pytest.raises(EnvError, match="goal 3"):
         SpeakerListenerGames(1, {}).place(0, np.zeros((2, 2)), np.zeros((3, 2)), goal=3)
+    with pytest.raises(EnvError, match=r"goals \[2\] to place; expected 1 of the landmarks 0 to 1"):
+        PushGames(1, {}).place(0, np.zeros((2, 2)), np.zeros((2, 2)), goals=[2])
+    with pytest.raises(EnvError, match=r"goals \[0\] to place; expected 2 of the landmarks 0 to 2"):
+        ReferenceGames(1, {}).place(0, np.zeros((2, 2)), np.zeros((3, 2)), goals=[0])
+    with pytest.raises(ConfigError, match="num_food"):
+        marl.make_env("fast:simple_world_comm", {"num_food": 0})
     with pytest.raises(ConfigError, match="stages are off"):
         TagGames(1, {}).set_task(0, 1)
     with pytest.raises(ConfigError, match="no stage 3"):

@@ -17,10 +17,25 @@ from pydantic import Field, PositiveInt
 from marl.config import Config
 from marl.data.task import AgentID, AgentType, Array, Bools, Floats, Ints, number_seats
 from marl.envs.batched import NativeEnv, State, StepOutput
-from marl.envs.games.overcooked.layouts import LAYOUTS, Layout, read_layout
+from marl.envs.games.overcooked.layouts import LAYOUTS, read_layout
 from marl.envs.games.overcooked.rules import (
-    ACTIONS, CODE_AFTER, COOKED, HAS_EFFECT, HELD_AFTER, INTERACT, ITEMS, NOTHING, PLATE, PLATE_ON_COUNTER, PLATE_TAKEN, POT,
-    POT_EMPTY, REWARD, SHAPED, TAKES_PLATE,
+    ACTIONS,
+    CHANGES_CELL,
+    CODE_AFTER,
+    COOKED,
+    HELD_AFTER,
+    IDLE,
+    INTERACT,
+    ITEMS,
+    NOTHING,
+    PLATE,
+    PLATE_ON_COUNTER,
+    PLATE_TAKEN,
+    POT,
+    POT_EMPTY,
+    REWARD,
+    SHAPED,
+    TAKES_PLATE,
 )  # fmt: skip
 from marl.envs.games.overcooked.scene import kitchen_picture, kitchen_scene
 from marl.envs.games.overcooked.views import BOUNDS, CHANNELS, COOK, HOW_URGENT, OTHER, URGENT, Views
@@ -28,6 +43,9 @@ from marl.envs.games.particles.seeding import Doubles, uniform
 from marl.errors import ConfigError
 
 AGENTS = ("agent_0", "agent_1")
+POSTURE_BITS = (
+    4  # of a direction and a load, which are OTHER = 16 postures; shifts are several times faster than division
+)
 
 
 class OvercookedConfig(Config):
@@ -40,7 +58,8 @@ class OvercookedConfig(Config):
     )
     max_steps: PositiveInt = Field(400, description="Env steps after which an episode is truncated.")
     shaped_rewards: float = Field(
-        0.0, description="Weight of the shaped rewards (onion into a pot 3, useful plate 3, soup taken 5) in the rewards."
+        0.0,
+        description="Weight of the shaped rewards (onion into a pot 3, useful plate 3, soup taken 5) in the rewards.",
     )
     random_reset: bool = Field(
         False, description="Episodes begin with cooks anywhere, anything in their hands and pots at any stage."
@@ -54,7 +73,7 @@ class OvercookedGames(NativeEnv):
     """``num_envs`` kitchens. Global state: what the first cook sees, every number divided by its largest value.
 
     Arrays end with the axis of the copies: ``cells`` ``[C, E]`` are codes of ``rules.py``; ``places`` (cells), ``facing``
-    (up, down, right, left) and ``held`` are ``[2, E]``. ``shaped`` ``[E, 2]`` are the shaped rewards of the last step, unweighted.
+    (up, down, right, left) and ``held`` are ``[2, E]``. ``shaped`` ``[E, 2]`` are the last step's shaped rewards, unweighted.
     """
 
     config_class = OvercookedConfig
@@ -80,6 +99,10 @@ class OvercookedGames(NativeEnv):
         self._front = layout.front.reshape(-1)
         self._leads = layout.leads.reshape(-1)
         self._all = np.arange(num_envs)
+        self._pots = (layout.pots[:, None] * num_envs + self._all).reshape(-1)  # in the flat [C * E]
+        # By cook and env, flat [2 * E]: the first cell of the env, and what makes a cook the other one for the first.
+        self._firsts = np.tile(self._all * layout.codes.size, 2)
+        self._other = np.repeat([0, OTHER], num_envs)
         self._everybody = np.ones((num_envs, 2), bool)
         shape = (layout.height, layout.width, CHANNELS)
         self.state_size = int(np.prod(shape))
@@ -118,41 +141,51 @@ class OvercookedGames(NativeEnv):
     def set_task(self, env_id: int, task: object) -> None:
         """The weight of the shaped rewards from the env's next reset on, so that they can fade while policies learn."""
         if isinstance(task, bool) or not isinstance(task, int | float):
-            raise ConfigError(f"{self.name}: set_task({env_id}, {task!r}). Expected the weight of shaped rewards, a number.")
+            raise ConfigError(
+                f"{self.name}: set_task({env_id}, {task!r}). Expected the weight of shaped rewards, a number."
+            )
         self.next_weight[env_id] = task
 
     # -- a step ----------------------------------------------------------------------------------------------------
 
     def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
         chosen = np.ascontiguousarray(actions[0].T, np.int64)
-        rewards = np.zeros(self.num_envs, np.float32)
-        self.shaped = np.zeros((self.num_envs, 2), np.float32)
-        changed = [self._reach(cook, np.flatnonzero(chosen[cook] == INTERACT), rewards) for cook in range(2)]
+        reached, deals = self._reach(chosen)
         self._walk(chosen)
-        changed.append(self._cook())
+        cooked = self._cook()
         self.clock += 1
-        self._show(changed)
-        paid = rewards[:, None] + self.weight[:, None] * self.shaped
+        urgent = self._urgent()
+        self._show_cells(np.concatenate([reached, cooked]), urgent)
+        self._show_cooks(urgent)
+        paid = REWARD.take(deals).sum(axis=0)
+        self.soups += paid > 0
+        rewards = paid[:, None] + self.weight[:, None] * self.shaped
         late = self.clock >= self.config.max_steps
-        return paid, np.zeros((self.num_envs, 2), bool), np.repeat(late[:, None], 2, axis=1), late
+        return rewards, np.zeros((self.num_envs, 2), bool), np.repeat(late[:, None], 2, axis=1), late
 
-    def _reach(self, cook: int, env_ids: Ints, rewards: Floats) -> tuple[Ints, Ints]:
-        """One cook of these envs reaches for what is before it. Returns envs and cells in which that had an effect."""
-        cells = self._front.take(self.places[cook].take(env_ids) * 4 + self.facing[cook].take(env_ids))
-        deals = self.cells[cells, env_ids] * len(ITEMS) + self.held[cook].take(env_ids)
-        works = np.flatnonzero(HAS_EFFECT.take(deals))
-        env_ids, cells, deals = env_ids.take(works), cells.take(works), deals.take(works)
-        if not works.size:
-            return env_ids, cells
-        paid = REWARD.take(deals)
-        rewards[env_ids] += paid
-        self.soups[env_ids] += paid > 0
-        self.shaped[env_ids, cook] = SHAPED.take(deals)
-        takers = env_ids[deals == TAKES_PLATE]
-        self.shaped[takers, cook] += PLATE_TAKEN * self._needs_plate(cook, takers)
-        self.cells[cells, env_ids] = CODE_AFTER.take(deals)
-        self.held[cook, env_ids] = HELD_AFTER.take(deals)
-        return env_ids, cells
+    def _reach(self, chosen: Ints) -> tuple[Ints, Ints]:
+        """Cooks who interact reach for what is before them, the first one first.
+
+        Returns which cells have changed, as places in the flat ``[C * E]``, and the deals ``[2, E]`` that tables of
+        ``rules.py`` know.
+        """
+        front = self._front.take(self.places * 4 + self.facing)
+        spots = front * self.num_envs + self._all
+        idle = (chosen != INTERACT) * IDLE
+        cells = self.cells.reshape(-1)
+        deals = np.empty_like(spots)
+        shaped = np.empty(spots.shape, np.float32)
+        for cook, spot in enumerate(spots):
+            deal = cells.take(spot) * len(ITEMS) + self.held[cook] + idle[cook]
+            takers = np.flatnonzero(deal == TAKES_PLATE)
+            SHAPED.take(deal, out=shaped[cook])
+            if takers.size:
+                shaped[cook, takers] = PLATE_TAKEN * self._needs_plate(cook, takers)
+            cells[spot] = CODE_AFTER.take(deal)
+            self.held[cook] = HELD_AFTER.take(deal)
+            deals[cook] = deal
+        self.shaped = shaped.T
+        return spots[CHANGES_CELL.take(deals)], deals
 
     def _needs_plate(self, cook: int, env_ids: Ints) -> Bools:
         """Whether a plate is of use: none lies about, and fewer are in hands than pots have something in them."""
@@ -169,64 +202,58 @@ class OvercookedGames(NativeEnv):
         self.places = np.where(blocked, here, there)
         self.facing = np.where(chosen < 4, chosen, self.facing)
 
-    def _cook(self) -> tuple[Ints, Ints]:
-        """Time passes in the pots. Returns envs and cells of those in which that changed something."""
-        pots = self.layout.pots
-        before = self.cells[pots]
+    def _cook(self) -> Ints:
+        """Time passes in the pots. Returns which cells have changed, as places in the flat ``[C * E]``."""
+        cells = self.cells.reshape(-1)
+        before = cells.take(self._pots)
         after = COOKED.take(before)
-        numbers, env_ids = np.nonzero(before != after)
-        self.cells[pots] = after
-        return env_ids, pots.take(numbers)
+        cells[self._pots] = after
+        changed: Ints = self._pots[before != after]
+        return changed
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
-    def _show(self, changed: Sequence[tuple[Ints, Ints]]) -> None:
-        """Paint what this step has changed: cooks who moved, turned or reached, and these cells."""
-        posture = self._posture()
-        before = self._painted.reshape(-1)
-        after = posture.reshape(-1)
-        moved = np.flatnonzero(before != after)
-        second = moved >= self.num_envs
-        moved_in = moved - second * self.num_envs
-        was, now = before.take(moved), after.take(moved)
-        looks = COOK + now % OTHER
-        env_ids = np.concatenate([moved_in, moved_in, *(envs for envs, _ in changed)])
-        cells = np.concatenate([was // OTHER, now // OTHER, *(where for _, where in changed)])
-        # The floor that a cook has left comes first: the other cook may stand there now.
-        looks_of_cells = self.cells[cells, env_ids]
-        first, last = looks_of_cells.copy(), looks_of_cells
-        cooks = slice(moved.size, 2 * moved.size)
-        first[cooks] = looks + second * OTHER
-        last[cooks] = looks + ~second * OTHER
-        in_a_hurry = self._urgent()
-        late = in_a_hurry.take(env_ids) * URGENT
-        self.views.paint(env_ids, cells, first + late, last + late)
-        self._painted = posture
-        begins = np.flatnonzero(self.clock == self.config.max_steps - HOW_URGENT + 1)
-        if begins.size:
-            self.views.hurry(begins)
+    def _urgent(self) -> Ints:
+        """``[E]``: what is added to looks in the last steps of an episode."""
+        return (self.clock > self.config.max_steps - HOW_URGENT) * URGENT
 
     def _posture(self) -> Ints:
         """``[2, E]``: a cook's cell, direction and load as one number."""
         return (self.places * 4 + self.facing) * len(ITEMS) + self.held
 
-    def _urgent(self) -> Bools:
-        return self.config.max_steps - self.clock < HOW_URGENT
+    def _show_cells(self, spots: Ints, urgent: Ints) -> None:
+        """Paint these places of the flat ``[C * E]``, and all of an env whose last steps begin."""
+        if spots.size:
+            cells, env_ids = np.divmod(spots, self.num_envs)
+            looks = self.cells.reshape(-1).take(spots) + urgent.take(env_ids)
+            self.views.paint(env_ids * self.layout.codes.size, cells, looks, looks)
+        begins = np.flatnonzero(self.clock == self.config.max_steps - HOW_URGENT + 1)
+        if begins.size:
+            self.views.hurry(begins)
+
+    def _show_cooks(self, urgent: Ints) -> None:
+        """Paint the cooks who have moved, turned or reached, and the floor that they have left."""
+        posture = self._posture()
+        moved = np.flatnonzero(posture != self._painted)
+        before, now = self._painted.reshape(-1).take(moved), posture.reshape(-1).take(moved)
+        firsts, other = self._firsts.take(moved), self._other.take(moved)
+        late = np.concatenate([urgent, urgent]).take(moved)
+        # All floor first: a cook may stand where the other one has been.
+        self.views.paint(firsts, before >> POSTURE_BITS, late, late)
+        looks = (now & (OTHER - 1)) + late
+        looks += COOK
+        looks_to_first = looks + other
+        self.views.paint(firsts, now >> POSTURE_BITS, looks_to_first, looks_to_first ^ OTHER)
+        self._painted = posture
 
     def _repaint(self, env_ids: Ints) -> None:
         """Paint all cells of these envs."""
-        looks = self.cells[:, env_ids].T  # [n, C]
-        late = self._urgent()[env_ids] * URGENT
-        count = looks.shape[1]
-        everywhere = np.tile(np.arange(count), len(env_ids))
-        looks = (looks + late[:, None]).reshape(-1)
-        self.views.paint(np.repeat(env_ids, count), everywhere, looks, looks)
-        posture = self._posture()[:, env_ids]
-        self._painted[:, env_ids] = posture
-        for cook in range(2):
-            own = COOK + posture[cook] % OTHER + late
-            seen = (own, own + OTHER) if cook == 0 else (own + OTHER, own)
-            self.views.paint(env_ids, posture[cook] // OTHER, *seen)
+        count = self.layout.codes.size
+        urgent = self._urgent()
+        looks = (self.cells[:, env_ids] + urgent[env_ids]).T.reshape(-1)
+        self.views.paint(np.repeat(env_ids * count, count), np.tile(np.arange(count), len(env_ids)), looks, looks)
+        self._painted[:, env_ids] = self._posture()[:, env_ids] ^ 1  # in the same cell, but not as they are
+        self._show_cooks(urgent)
 
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
         obs = self.views.obs.reshape(self.num_envs, 2, -1)

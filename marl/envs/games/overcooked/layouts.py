@@ -129,7 +129,9 @@ def read_layout(given: str | Sequence[str]) -> Layout:
     trouble = _trouble(lines)
     if trouble:
         letters = "W counter, O onions, B plates, P pot, X delivery, a space for floor, 0 and 1 (or A and A) the cooks"
-        raise ConfigError(f"fast:overcooked: the layout {list(lines)} {trouble}. Expected lines of equal length: {letters}.")
+        raise ConfigError(
+            f"fast:overcooked: the layout {list(lines)} {trouble}. Expected lines of equal length: {letters}."
+        )
     return Layout(lines)
 
 

@@ -64,14 +64,16 @@ def _reach_for_pot(code: int, held: int) -> Outcome:
     return Outcome(code, held)
 
 
-# The same as tables by ``code * 4 + held``.
+# The same as tables by ``code * 4 + held``; those of cooks who do something else are ``IDLE`` further, where nothing happens.
+IDLE = NUM_CODES * len(ITEMS)
+TAKES_PLATE = PLATE_PILE * len(ITEMS) + NOTHING
 _OUTCOMES = [reach(code, held) for code in range(NUM_CODES) for held in range(len(ITEMS))]
+_OUTCOMES += [Outcome(code, held) for code in range(NUM_CODES) for held in range(len(ITEMS))]
 CODE_AFTER = np.array([outcome.code for outcome in _OUTCOMES])
 HELD_AFTER = np.array([outcome.held for outcome in _OUTCOMES])
 REWARD = np.array([outcome.reward for outcome in _OUTCOMES], np.float32)
 SHAPED = np.array([outcome.shaped for outcome in _OUTCOMES], np.float32)
-HAS_EFFECT = CODE_AFTER * len(ITEMS) + HELD_AFTER != np.arange(len(_OUTCOMES))
-TAKES_PLATE = PLATE_PILE * len(ITEMS) + NOTHING
+CHANGES_CELL = np.arange(len(_OUTCOMES)) % IDLE // len(ITEMS) != CODE_AFTER
 
 # By code, what a step of time makes of it: full pots cook until they are ready.
 COOKED = np.arange(NUM_CODES)

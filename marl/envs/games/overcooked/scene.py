@@ -8,7 +8,17 @@ import numpy as np
 
 from marl.data.task import AgentID, Array
 from marl.envs.games.overcooked.rules import (
-    COUNTER, FLOOR, GOAL, ITEMS, NOTHING, ONION_PILE, PLATE_PILE, POT, POT_EMPTY, POT_FULL, POT_READY,
+    COUNTER,
+    FLOOR,
+    GOAL,
+    ITEMS,
+    NOTHING,
+    ONION_PILE,
+    PLATE_PILE,
+    POT,
+    POT_EMPTY,
+    POT_FULL,
+    POT_READY,
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ Channels, as in JaxMARL: 0 the cook itself, 1 the other; 2-5 where it faces (up,
 in a soup, 20 steps a pot still cooks, 21 soups that are ready, 22 plates, 23 onions (on counters or in hands); 25 everywhere 1
 in the last steps of an episode. 13, 17, 19 and 24 are for tomatoes, of which there are none.
 
-What stands in a cell is one of ``NUM_LOOKS`` *looks*: a code of ``rules.py``, or a cook who faces somewhere and holds something;
-each of them once more for the last steps.
+What stands in a cell is one of ``NUM_LOOKS`` *looks*: a code of ``rules.py``, or a cook who faces somewhere and holds
+something; each of them once more for the last steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from marl.data.task import Floats, Ints
 from marl.envs.games.overcooked.rules import (
-    COUNTER, GOAL, ITEMS, NUM_CODES, ONION, ONION_PILE, PLATE, PLATE_PILE, POT, POT_EMPTY, POT_FULL, POT_READY, SOUP,
+    COUNTER,
+    GOAL,
+    ITEMS,
+    NUM_CODES,
+    ONION,
+    ONION_PILE,
+    PLATE,
+    PLATE_PILE,
+    POT,
+    POT_EMPTY,
+    POT_FULL,
+    POT_READY,
+    SOUP,
 )  # fmt: skip
 
 CHANNELS = 26
@@ -103,16 +115,16 @@ class Views:
         self._looks = _in_one_piece(ROWS)
         self._scaled_looks = _in_one_piece(SCALED_ROWS)
 
-    def paint(self, env_ids: Ints, cells: Ints, first: Ints, second: Ints) -> None:
-        """Show the look ``first[i]`` to the first cook and ``second[i]`` to the second, in cell ``cells[i]`` of an env.
+    def paint(self, firsts: Ints, cells: Ints, looks: Ints, second: Ints) -> None:
+        """Show ``looks[i]`` to the first cook and ``second[i]`` to the other one, in the cell ``cells[i]`` of an env.
 
-        Where a cell of an env stands there several times, the last one counts.
+        ``firsts`` are the envs, each times the number of cells.
         """
-        state_rows = env_ids * self.num_cells + cells
-        obs_rows = state_rows + env_ids * self.num_cells
-        self._obs_rows[obs_rows] = self._looks.take(first)
+        state_rows = firsts + cells
+        obs_rows = state_rows + firsts
+        self._obs_rows[obs_rows] = self._looks.take(looks)
         self._obs_rows[obs_rows + self.num_cells] = self._looks.take(second)
-        self._state_rows[state_rows] = self._scaled_looks.take(first)
+        self._state_rows[state_rows] = self._scaled_looks.take(looks)
 
     def hurry(self, env_ids: Ints) -> None:
         """The last steps of these envs' episodes begin."""

@@ -202,8 +202,18 @@ class ParticleGames(NativeEnv):
 
     @property
     def movers(self) -> tuple[AgentID, ...]:
-        """Agents whose actions are the five moves."""
+        """Agents whose actions are the five moves, with a word or without."""
         return self.seat_names
+
+    def word_of(self, env_id: int, agent: AgentID) -> int:
+        """The word that an agent that moves and speaks in one action said last: arrows of a page keep it."""
+        del env_id, agent
+        return 0
+
+    def hidden_from(self, env_id: int, viewer: AgentID | None) -> set[AgentID]:
+        """Agents that the viewer cannot see."""
+        del env_id, viewer
+        return set()
 
     def bodies_named(self) -> list[tuple[str, str]]:
         """Name and role of every body: the agents by their kind, then what stands still."""
@@ -223,13 +233,14 @@ class ParticleGames(NativeEnv):
         return MOVES
 
     def render(self, env_id: int) -> Array:
-        """Height x width x 3, uint8: landmarks first, agents over them."""
+        """Height x width x 3, uint8: what stands still first, the largest below, agents over it."""
         reach = camera_range(self.position[env_id])
         size = reach if self.config.dynamic_rescaling else MARGIN
         places = zip(self.position[env_id], self.bodies.radius, self.colours(env_id), strict=True)
         discs = [Disc(float(x), float(y), float(radius) * reach / size, colour) for (x, y), radius, colour in places]
         movers = self.bodies.num_movers
-        return draw([*discs[movers:], *discs[:movers], *self._signs(env_id, reach)], reach)
+        standing = sorted(discs[movers:], key=lambda disc: -disc.radius)
+        return draw([*standing, *discs[:movers], *self._signs(env_id, reach)], reach)
 
 
 def sees(width: int) -> AnySpace:

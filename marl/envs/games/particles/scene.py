@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marl.data.task import AgentID
 from marl.envs.games.particles.drawing import camera_range
 
@@ -16,16 +18,25 @@ PLACES = {"stay": 0, "left": 1, "right": 2, "down": 3, "up": 4}  # the moves, by
 
 def particle_scene(env: ParticleGames, env_id: int, viewer: AgentID | None) -> dict[str, Any]:
     """Everything but what a game hides or says besides."""
-    places: Mapping[str, int] = {}
-    if viewer in env.movers and not env.config.continuous_actions:
-        places = PLACES
+    hidden = env.hidden_from(env_id, viewer)
+    bodies = [body for body in _bodies(env, env_id) if body["name"] not in hidden]
+    places = np.array([(body["x"], body["y"]) for body in bodies])
+    where = _where_agents_are(env, env_id, hidden)
     return {
         "kind": "particles",
-        "text": f"{_title(env)}, step {env.clock[env_id]} of {env.config.max_cycles}. {_where_agents_are(env, env_id)}",
-        "reach": round(camera_range(env.position[env_id]), 4),
-        "bodies": _bodies(env, env_id),
-        "actions": places,
+        "text": f"{_title(env)}, step {env.clock[env_id]} of {env.config.max_cycles}. {where}",
+        "reach": round(camera_range(places), 4),
+        "bodies": bodies,
+        "actions": _arrows(env, env_id, viewer),
     }
+
+
+def _arrows(env: ParticleGames, env_id: int, viewer: AgentID | None) -> Mapping[str, int]:
+    """Moves by where they lead. Who speaks in the same action goes on saying its last word."""
+    if viewer not in env.movers or env.config.continuous_actions:
+        return {}
+    word = env.word_of(env_id, viewer)
+    return {place: move + len(PLACES) * word for place, move in PLACES.items()}
 
 
 def _title(env: ParticleGames) -> str:
@@ -46,8 +57,9 @@ def _bodies(env: ParticleGames, env_id: int) -> list[dict[str, Any]]:
     return bodies
 
 
-def _where_agents_are(env: ParticleGames, env_id: int) -> str:
+def _where_agents_are(env: ParticleGames, env_id: int, hidden: set[AgentID]) -> str:
     told: list[str] = []
     for name, (x, y) in zip(env.seat_names, env.position[env_id].tolist(), strict=False):  # agents are the first bodies
-        told.append(f"{name} at {x:.2f}, {y:.2f}")
+        if name not in hidden:
+            told.append(f"{name} at {x:.2f}, {y:.2f}")
     return f"{'; '.join(told)}."

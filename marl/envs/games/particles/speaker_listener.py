@@ -18,6 +18,7 @@ from marl.envs.games.particles.drawing import Colour, Disc
 from marl.envs.games.particles.games import NUM_MOVES, ParticleConfig, ParticleGames, chooses, sees
 from marl.envs.games.particles.physics import Bodies, Body
 from marl.envs.games.particles.seeding import Doubles
+from marl.envs.games.particles.words import lamps, said, sayings
 from marl.errors import EnvError
 
 SPEAKER, LISTENER = 0, 1
@@ -54,10 +55,7 @@ class SpeakerListenerGames(ParticleGames):
         self.word = np.zeros((num_envs, NUM_WORDS), np.float32)
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
-        if self.config.continuous_actions:
-            self.word[:] = np.clip(actions[SPEAKER][:, 0], 0, 1)
-        else:
-            self.word[:] = np.eye(NUM_WORDS, dtype=np.float32)[actions[SPEAKER][:, 0]]
+        self.word[:] = said(actions[SPEAKER][:, 0], NUM_WORDS, self.config.continuous_actions)
         directions = np.zeros_like(self.bodies.velocity)
         directions[:, LISTENER:] = self._moves(actions[LISTENER])
         return directions
@@ -107,11 +105,8 @@ class SpeakerListenerGames(ParticleGames):
             goal = int(self.goal[env_id])
             landmarks[goal]["marked"] = True
             scene["text"] += f" The goal is landmark {goal}."
-        if self.word[env_id].any():
-            word = f"word {int(self.word[env_id].argmax())}"
-            if self.config.continuous_actions:
-                word = " ".join(f"{loud:.1f}" for loud in self.word[env_id])
-            scene["said"] = [{"name": "speaker_0", "text": word}]
+        speakers = self.kinds[SPEAKER].agents
+        scene["said"] = sayings(speakers, self.word[env_id : env_id + 1], self.config.continuous_actions)
         return scene
 
     def colours(self, env_id: int) -> Sequence[Colour]:
@@ -119,10 +114,4 @@ class SpeakerListenerGames(ParticleGames):
         return [GREY, (red, green, blue), *((r, g, b) for r, g, b in COLOURS)]
 
     def _signs(self, env_id: int, reach: float) -> Sequence[Disc]:
-        """The last word as three lamps in the lower left corner: the darker, the louder."""
-        lamps: list[Disc] = []
-        for i, strength in enumerate(self.word[env_id]):
-            shade = 1.0 - float(strength)
-            x = (0.1 * i - 0.92) * reach
-            lamps.append(Disc(x, -0.92 * reach, 0.04 * reach, (shade, shade, shade)))
-        return lamps
+        return lamps(self.word[env_id : env_id + 1], reach)

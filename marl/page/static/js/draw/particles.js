@@ -5,7 +5,7 @@ import { arrowHead, box, colourOf, cut, disc, fillPaper, line, paper, word } fro
 import { arrowPad } from "marl/draw/places.js";
 
 const SIDE = 400;
-const STILL = new Set(["landmark", "obstacle", "wall", "goal"]);
+const STILL = new Set(["landmark", "obstacle", "wall", "goal", "food", "forest"]);
 
 /** A plane seen from above; arrows show velocities. */
 export function particlesDrawing(options) {
@@ -26,8 +26,9 @@ function drawPlane(sheet, scene, seat) {
   const scale = SIDE / (2 * scene.reach);
   const at = (x, y) => [(x + scene.reach) * scale, (scene.reach - y) * scale];
   const roles = [...new Set(scene.bodies.map((body) => body.role).filter((role) => !STILL.has(role)))];
-  // What stands still lies under those who move.
-  const bodies = [...scene.bodies].sort((a, b) => STILL.has(b.role) - STILL.has(a.role));
+  // What stands still lies under those who move, the largest of it below.
+  const depth = (body) => (STILL.has(body.role) ? body.radius : -1);
+  const bodies = [...scene.bodies].sort((a, b) => depth(b) - depth(a));
   const drawn = bodies.map((body) => bodyParts(body, at, scale, roles, body.name === seat));
   const names = bodies.filter((body) => !STILL.has(body.role)).map((body) => nameOf(body, at, scale, scene));
   fillPaper(sheet, SIDE, SIDE, scene.text, plane(scene.reach, at), drawn, names);
