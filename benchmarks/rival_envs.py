@@ -15,6 +15,7 @@ PINS: dict[str, tuple[str, ...]] = {
     "jax": ("jax==0.10.2", "jaxlib==0.10.2", "jaxmarl==0.2.0", "numpy==2.4.6"),
     "rllib": ("ray[rllib]==2.60.0", "torch==2.13.0", "mpe2==1.1.1", "pettingzoo==1.27.0", "numpy==2.4.6"),
     "benchmarl": ("benchmarl==1.5.2", "torchrl==0.11.1", "tensordict==0.11.0", "vmas==1.5.2", "torch==2.13.0"),
+    "overcooked_ai": ("overcooked-ai==1.1.0", "numpy==1.26.4", "scipy==1.14.1"),
     "sb3": ("stable-baselines3==2.9.2", "gymnasium==1.4.0", "torch==2.13.0", "numpy==2.4.6"),
 }
 MARKER = "installed.txt"

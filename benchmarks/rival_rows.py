@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Where = Literal["marl", "older", "startup", "jax", "rllib", "benchmarl", "sb3"]
+Where = Literal["marl", "older", "startup", "jax", "rllib", "benchmarl", "sb3", "overcooked_ai"]
 Clock = Literal["cpu", "wall"]
 
 

@@ -132,6 +132,10 @@ class Places:
     def pictures(self) -> Path:
         return self.root / "docs" / "proofs"
 
+    def unfinished(self, proof: Proof) -> Path:
+        """Seeds of a proof that is being run again."""
+        return self.root / "build" / "proofs" / f"{proof.name}.json"
+
     def scenario(self, proof: Proof) -> Path:
         return self.root / "scenarios" / f"{proof.scenario}.yaml"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from marl.errors import TrainingError
@@ -37,7 +38,7 @@ def standing_of(results: Results, proof: Proof, places: Places, package: Sources
 
 
 def _without_sources(results: Results, setting: Setting) -> Standing | None:
-    if any(seed.first is None for seed in results.seeds.values()):
+    if not results.has_openings:
         return Standing("stale", "measured before first iterations were kept")
     difference = results.setting.difference(setting)
     return Standing("stale", difference) if difference else None
@@ -58,7 +59,7 @@ def check(proofs: Sequence[Proof], places: Places, one_seed: bool, jobs: int, ch
     """
 
     def look(proof: Proof) -> None:
-        standing = _check_one(proof, places, one_seed)
+        standing = check_file(places.results / f"{proof.name}.json", proof, places, one_seed)
         if standing is not None:
             checked(proof, standing)
 
@@ -72,8 +73,8 @@ def check(proofs: Sequence[Proof], places: Places, one_seed: bool, jobs: int, ch
             raise
 
 
-def _check_one(proof: Proof, places: Places, one_seed: bool) -> Standing | None:
-    path = places.results / f"{proof.name}.json"
+def check_file(path: Path, proof: Proof, places: Places, one_seed: bool) -> Standing | None:
+    """What is known of one file of results, after a replay where it is needed; None if there is nothing in it."""
     results = read_results(path)
     if results is None or not results.seeds:
         return None

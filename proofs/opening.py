@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from marl.data.task import Array
+from marl.envs.external.contract import EXTERNAL
 from marl.runs.result import Result, look_up
 from marl.scenario.config import Scenario
 from marl.scenario.resolve import resolve
@@ -166,11 +167,16 @@ class _Watch:
 def _in_one_process(scenario: Scenario) -> Scenario:
     """Without what depends on the clock: clients, and workers that play on while the learner learns."""
     changes: dict[str, Any] = {}
-    if scenario.env == "external":
+    if scenario.env == EXTERNAL:
         changes = {"env": scenario.evaluation.env, "env_config": scenario.evaluation.env_config or {}, "external": None}
-    elif scenario.num_workers and resolve(scenario).asynchronous:
+    elif depends_on_the_clock(scenario):
         changes = {"num_workers": 0}
     return scenario.model_copy(update=changes)
+
+
+def depends_on_the_clock(scenario: Scenario) -> bool:
+    """Whether somebody plays on while learners learn."""
+    return scenario.env == EXTERNAL or (scenario.num_workers > 0 and resolve(scenario).asynchronous)
 
 
 def _measured(trainer: Trainer, already: set[str]) -> Result:

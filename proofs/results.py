@@ -43,6 +43,7 @@ class SeedResult:
     tables: dict[str, Table] = field(default_factory=dict)
     matches: list[Tally] = field(default_factory=list)
     first: Opening | None = None  # None: measured before first iterations were kept
+    compared: int = 0  # evaluations that came out the same before `first` was kept later; see adoption.py
     sources: Sources = field(default_factory=dict)  # modules that the run loaded; kept once for all seeds of a proof
 
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
@@ -108,6 +109,11 @@ class Results:
         seeds = self.missing(proof) or proof.all_seeds
         return float(np.mean(known)) * len(seeds) if known else float("inf")
 
+    @property
+    def has_openings(self) -> bool:
+        """Whether the first iterations of every seed were kept."""
+        return all(result.first is not None for result in self.seeds.values())
+
     def missing(self, proof: Proof) -> list[int]:
         return [seed for seed in proof.all_seeds if seed not in self.seeds]
 
@@ -143,6 +149,7 @@ def read_results(path: Path) -> Results | None:
                 row["tables"],
                 [Tally(**tally) for tally in row.get("matches", [])],
                 Opening(**row["first"]) if row.get("first") else None,
+                row.get("compared", 0),
             )
             for row in raw["seeds"]
         ]

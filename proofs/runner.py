@@ -15,10 +15,11 @@ from marl.training.trainer import Trainer
 from proofs.apart import apart
 from proofs.clients import playing
 from proofs.declaration import Places, Proof
+from proofs.freshness import check_file
 from proofs.matches import play_matches
 from proofs.opening import play_opening
 from proofs.prepare import prepared
-from proofs.results import Results, SeedResult, read_results, write_results
+from proofs.results import Results, SeedResult, Standing, read_results, write_results
 from proofs.setting import setting_of
 from proofs.sources import all_sources, loaded
 
@@ -44,7 +45,9 @@ def run_proof(
     path = places.results / f"{proof.name}.json"
     known = read_results(path) or Results()
     takes = known.seconds(proof) / len(known.missing(proof) or proof.all_seeds)
-    results = Results(setting_of(proof, places)) if afresh or not known.seeds else known
+    results = known
+    if afresh or not known.seeds:
+        path, results = _begin_again(proof, places)
     for seed in results.missing(proof):
         if until is not None and time.monotonic() + (takes if takes < float("inf") else 0.0) > until:
             break
@@ -53,7 +56,19 @@ def run_proof(
         results.add(result)
         write_results(path, proof, results)
         done(result)
+    if not results.missing(proof):
+        write_results(places.results / f"{proof.name}.json", proof, results)
+        places.unfinished(proof).unlink(missing_ok=True)
     return results
+
+
+def _begin_again(proof: Proof, places: Places) -> tuple[Path, Results]:
+    """Where new seeds gather until all are there, so that old results stay readable; and those that are there already."""
+    path = places.unfinished(proof)
+    begun = read_results(path)
+    if begun is not None and check_file(path, proof, places, one_seed=False) == Standing("fresh"):
+        return path, begun
+    return path, Results(setting_of(proof, places))
 
 
 def run_apart(proof: Proof, places: Places, seed: int, directory: Path | None, progress: Progress) -> SeedResult:
@@ -98,7 +113,7 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
         while True:
             result = trainer.train()
             if "evaluation" in result or "exploitability" in result:
-                outcome.evaluations.append((result["timesteps_total"], _values(proof, result)))
+                outcome.evaluations.append((result["timesteps_total"], values_of(proof, result)))
             newest = outcome.last(proof.fields[0]) if outcome.evaluations else None
             progress(seed, result["timesteps_total"], newest)
             met = bool(proof.reaches) and outcome.reached_at(proof.reaches, proof.budget) is not None
@@ -114,7 +129,8 @@ def _run_seed(proof: Proof, scenario: Scenario, seed: int, directory: Path | Non
     return outcome
 
 
-def _values(proof: Proof, result: Result) -> dict[str, float]:
+def values_of(proof: Proof, result: Result) -> dict[str, float]:
+    """The fields of the proof, from a result with an evaluation."""
     values = {}
     for field in proof.fields:
         value = look_up(result, field)

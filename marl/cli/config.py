@@ -64,12 +64,15 @@ def schema(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Write it there instead."),
     ] = None,
+    of_suite: Annotated[bool, typer.Option("--suite", help="Of a suite file instead (marl suite).")] = False,
 ) -> None:
     """Print the JSON schema of a scenario, for completion and checks in editors (see docs/configuration.md)."""
     from marl.scenario.schema import scenario_schema
+    from marl.suite.schema import suite_schema
     from marl.tune.config import TuneConfig
 
-    text = json.dumps(scenario_schema({"tune": TuneConfig}), indent=1)
+    found = suite_schema() if of_suite else scenario_schema({"tune": TuneConfig})
+    text = json.dumps(found, indent=1)
     if out is None:
         print(text)
     else:

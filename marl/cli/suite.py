@@ -87,8 +87,8 @@ def suite(
     loaded = load_suite(file)
     if budget is not None:
         loaded = _within(loaded, budget)
-    wanted = {cell.name for cell in chosen(loaded.cells, only or [])}
-    plan = plan_suite(loaded, out)
+    wanted = [cell.name for cell in chosen(loaded.cells, only or [])]
+    plan = plan_suite(loaded, out, wanted)
     cells = [planned for planned in plan.cells if planned.cell.name in wanted]
     if check:
         _tell_plan(plan, cells, as_json)

@@ -43,12 +43,14 @@ from marl.envs.games.particles.world_comm import WorldCommGames
 from marl.envs.games.repeat import RepeatGames
 from marl.envs.games.traffic import TrafficGames
 from marl.envs.games.two_step import TwoStepGames
+from marl.envs.games.warehouse.games import WarehouseGames
 from marl.envs.games.windy_maze import WindyMaze
 from marl.envs.registry import register_built_in
 from marl.errors import UnknownNameError, did_you_mean
 
 FAST: dict[str, type[BatchedEnv]] = {
     "lbf": ForagingGames,
+    "rware": WarehouseGames,
     "simple_spread": SpreadGames,
     "simple_tag": TagGames,
     "simple_speaker_listener": SpeakerListenerGames,

@@ -188,8 +188,8 @@ def returns_that_came(playable: Playable, tape: Tape, name: PolicyID) -> Floats:
 
 
 def mixes(playable: Playable, name: PolicyID) -> bool:
-    """Whether the policy's action values are parts of a team's value, or about rewards less their mean, so that no return can be
-    held against them."""
+    """Whether the policy's action values are parts of a team's value, or about rewards less their mean, so that no return can
+    be held against them."""
     role = playable.setup.roles.get(name)
     if role is None:
         return False

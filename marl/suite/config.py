@@ -57,6 +57,7 @@ class Entry(Config):
 class EnvEntry(Entry):
     """An env of the suite: a row of the table per algorithm."""
 
+    metric: str | None = Field(None, description="Another result field than the suite's.")
     published: dict[str, Published] = Field(
         {}, description="Algorithm (its name in this suite) to a published number and its source."
     )

@@ -47,6 +47,7 @@ class Cell:
 
     env: str
     algo: str
+    metric: str
     keys: Mapping[str, Any]  # of its scenario, without seed and stop
     seeds: Sequence[int]
     budget: int | None
@@ -90,6 +91,8 @@ def load_suite(path: Path) -> LoadedSuite:
         config = Suite(**{str(key): value for key, value in raw.items()})
     except ValidationError as error:
         raise explain(error, str(path), Suite.model_fields) from None
+    for key in DECIDED.keys() & config.scenario.keys():
+        raise ConfigError(f"{path}: scenario.{key} cannot be given here: {DECIDED[key]}.")
     envs = _entries(config.envs, EnvEntry, f"{path}: env")
     algos = _entries(config.algos, Entry, f"{path}: algo")
     own = _entries(config.cells, CellEntry, f"{path}: cell")
@@ -166,21 +169,20 @@ def _check_scenario_key(key: str, kind: type[Entry], where: str) -> None:
 
 def _check_names(path: Path, config: Suite, envs: Mapping[str, _Given]) -> None:
     """Every name that is used has to be one that the file defines."""
-    for key in config.scenario:
-        if key in DECIDED:
-            raise ConfigError(f"{path}: scenario.{key} cannot be given here: {DECIDED[key]}.")
     names = [f"{env}/{algo}" for env in config.envs for algo in config.algos]
     for cell in config.cells:
-        _check_meant(cell, [name for name in names if name == cell], names, f"{path}: cells")
+        _check_meant(cell, cell in names, names, f"{path}: cells")
     for pattern in config.exclude:
-        _check_meant(pattern, fnmatch.filter(names, pattern), names, f"{path}: exclude")
+        meant = fnmatch.filter(names, pattern)
+        _check_meant(pattern, bool(meant), names, f"{path}: exclude")
     for env, given in envs.items():
         entry = given.entry
-        _check_algos({**entry.published, **entry.goals, **entry.budgets}, config, f"{path}: env {env}")
+        by_algo = {**entry.published, **entry.goals, **entry.budgets}
+        _check_algos(by_algo, config, f"{path}: env {env}")
 
 
-def _check_meant(pattern: str, meant: Sequence[str], names: Sequence[str], where: str) -> None:
-    if not meant:
+def _check_meant(pattern: str, is_meant: bool, names: Sequence[str], where: str) -> None:
+    if not is_meant:
         raise ConfigError(f"{where}: there is no cell {pattern!r}.{did_you_mean(pattern, names)} It is ENV/ALGO.")
 
 
@@ -219,6 +221,7 @@ def _cell(config: Suite, env: tuple[str, _Given], algo: tuple[str, _Given], own:
     return Cell(
         env=env_name,
         algo=algo_name,
+        metric=of_env.entry.metric or config.metric,
         keys=_scenario_keys(config.scenario, of_env.keys, of_algo.keys, own.keys, algo_name),
         seeds=seeds_in(_first([entry.seeds for entry in entries])),
         budget=_first(budgets),

@@ -31,7 +31,7 @@ class ForMarlEval:
     left_out: Sequence[str]  # cells
 
 
-def for_marl_eval(suite: str, metric: str, results: Sequence[CellResult]) -> ForMarlEval:
+def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     """What can be compared by marl-eval; empty where no cell is complete."""
     complete = {result.cell.name: result for result in results if result.complete}
     kept = _common(complete)
@@ -43,7 +43,7 @@ def for_marl_eval(suite: str, metric: str, results: Sequence[CellResult]) -> For
     tasks: dict[str, dict[str, Any]] = {}
     for result in cells:
         algos = tasks.setdefault(result.cell.env, {})
-        algos[result.cell.algo] = _runs(result, metric, runs, _moments(result, points))
+        algos[result.cell.algo] = _runs(result, runs, _moments(result, points))
     return ForMarlEval({suite: tasks}, sorted(complete.keys() - kept.keys()))
 
 
@@ -69,8 +69,9 @@ def _moments(result: CellResult, points: int) -> list[float]:
     return [float(step) for step in np.linspace(first, last, points)]
 
 
-def _runs(result: CellResult, metric: str, count: int, moments: Sequence[float]) -> dict[str, Any]:
+def _runs(result: CellResult, count: int, moments: Sequence[float]) -> dict[str, Any]:
     found = {}
+    metric = result.cell.metric
     for number, run in enumerate(result.runs[:count]):
         measured = [one for one in run.results if look_up(one, metric) is not None]
         found[f"run_{number}"] = _run(measured, metric, moments)

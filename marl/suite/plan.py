@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,6 @@ class PlannedCell:
     """A cell that can be trained: its scenario by seed, and where its runs are."""
 
     cell: Cell
-    metric: str
     raw: dict[str, Any]  # the scenario without its seed
     folder: Path
 
@@ -61,7 +60,7 @@ class PlannedCell:
         if is_done(self.scenarios[seed], results):
             return True
         rule = self.cell.early_stop
-        return rule is not None and held_since(results, self.metric, rule) is not None
+        return rule is not None and held_since(results, self.cell.metric, rule) is not None
 
     def changed(self) -> str:
         """In which keys runs that are there differ from what the file says now; empty: in none."""
@@ -81,6 +80,7 @@ class Plan:
     loaded: LoadedSuite
     folder: Path
     cells: Sequence[PlannedCell]
+    unresolved: Mapping[str, str]  # cells that were not asked for and cannot be run, and why
 
     @property
     def config(self) -> Suite:
@@ -97,45 +97,53 @@ def folder_of(config: Suite, out: Path | None) -> Path:
     return default_results() / f"suite_{safe_name(config.suite)}"
 
 
-def plan_suite(loaded: LoadedSuite, out: Path | None = None) -> Plan:
-    """Resolve all cells; one error tells what is wrong with each that cannot be trained."""
+def plan_suite(loaded: LoadedSuite, out: Path | None = None, only: Sequence[str] = ()) -> Plan:
+    """Resolve all cells; one error tells what is wrong with each that cannot be trained.
+
+    ``only``: names of the cells that are to be trained (``--only``); default: all. Others need not be in order.
+    """
     folder = folder_of(loaded.config, out)
     cells: list[PlannedCell] = []
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     for cell in loaded.cells:
         if cell.excluded:
             continue
         try:
             cells.append(_planned(loaded.config, cell, folder))
         except UserError as error:
-            problems.append(f"{cell.name}: {error}")
-    if problems:
-        total = len(cells) + len(problems)
-        raise ConfigError(
-            "\n".join(
-                [
-                    f"{loaded.file}: {len(problems)} of {total} cells cannot be run, so nothing was begun. Mend them, or name "
-                    "them under `exclude` with a reason:",
-                    *problems,
-                ]
-            )
-        )
-    return Plan(loaded, folder, cells)
+            problems[cell.name] = str(error)
+    wanted = {name: error for name, error in problems.items() if not only or name in only}
+    if wanted:
+        raise _cannot_be_run(loaded, wanted)
+    return Plan(loaded, folder, cells, problems)
+
+
+def _cannot_be_run(loaded: LoadedSuite, problems: Mapping[str, str]) -> ConfigError:
+    """Every problem once, with the cells that have it."""
+    cells: dict[str, list[str]] = {}
+    for name, error in problems.items():
+        cells.setdefault(error, []).append(name)
+    total = sum(1 for cell in loaded.cells if not cell.excluded)
+    head = (
+        f"{loaded.file}: {len(problems)} of {total} cells cannot be run, so nothing was begun. Mend them, or name them under "
+        "`exclude` with a reason:"
+    )
+    return ConfigError("\n".join([head, *[f"{', '.join(names)}: {error}" for error, names in cells.items()]]))
 
 
 def _planned(config: Suite, cell: Cell, folder: Path) -> PlannedCell:
     """The cell's scenario, resolved once: seeds change neither envs nor the fields of results."""
-    raw = _raw(config, cell)
+    raw = _raw(cell)
     scenario = compose({**raw, "seed": cell.seeds[0]}, cell.name)
     setup = resolve(scenario)
     policies = list(setup.policies)
     check_fields(scenario, policies)
-    check_metric(cell.name, scenario, policies, config.metric, "metric")
+    check_metric(cell.name, scenario, policies, cell.metric, "metric")
     raw["stacked"] = _stacks(config, cell, raw, setup)
-    return PlannedCell(cell, config.metric, raw, folder / cell.folder)
+    return PlannedCell(cell, raw, folder / cell.folder)
 
 
-def _raw(config: Suite, cell: Cell) -> dict[str, Any]:
+def _raw(cell: Cell) -> dict[str, Any]:
     if cell.budget is None:
         raise ConfigError("it has no budget. Give `budget`, env steps per run, to the suite, the env or the algorithm.")
     if not cell.seeds or len(set(cell.seeds)) < len(cell.seeds):
@@ -145,10 +153,10 @@ def _raw(config: Suite, cell: Cell) -> dict[str, Any]:
         raise ConfigError("scenario.goal cannot be given: the suite's own `goal` is a number of its metric.")
     raw |= {"name": f"{cell.env}_{cell.algo}", "stop": {"timesteps_total": cell.budget}}
     if cell.goal is not None:
-        raw["goal"] = {config.metric: cell.goal}
-    if config.metric.startswith(EVALUATION):
+        raw["goal"] = {cell.metric: cell.goal}
+    if cell.metric.startswith(EVALUATION):
         # The best checkpoint is the one that is best by what the table shows.
-        judged = {"metric": config.metric.removeprefix(EVALUATION)}
+        judged = {"metric": cell.metric.removeprefix(EVALUATION)}
         raw["evaluation"] = {**judged, **(raw.get("evaluation") or {})}
     return raw
 

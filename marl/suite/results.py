@@ -108,9 +108,10 @@ class CellResult:
     def early(self) -> list[SeedRun]:
         return [run for run in self.runs if run.stopped_early is not None]
 
-    def goal_state(self, metric: str) -> str:
+    @property
+    def goal_state(self) -> str:
         """``met`` by the last value, ``best only``, ``missed``, or nothing where there is no goal or no whole cell."""
-        goal = self.cell.goal
+        goal, metric = self.cell.goal, self.cell.metric
         if goal is None or not self.complete:
             return ""
         for found, state in ((self.last, "met"), (self.best, "best only")):
@@ -125,7 +126,9 @@ def read_suite(plan: Plan) -> list[CellResult]:
     for cell in plan.loaded.cells:
         planned = plan.find(cell)
         if planned is None:
-            found.append(CellResult(cell, False, [], None, None, None, 0.0, 0.0, []))
+            trouble = plan.unresolved.get(cell.name)
+            errors = [] if trouble is None else [f"cannot be run here: {trouble}"]
+            found.append(CellResult(cell, False, [], None, None, None, 0.0, 0.0, errors))
         else:
             found.append(read_cell(planned, plan.config.confidence))
     return found
@@ -139,7 +142,7 @@ def read_cell(planned: PlannedCell, confidence: float) -> CellResult:
         return CellResult(planned.cell, planned.stacked, runs, None, None, None, *cost)
     curves = curves_of(lines)
     last = last_of(lines, confidence)
-    best = best_of(curves, confidence, planned.metric in SMALLER_IS_BETTER)
+    best = best_of(curves, confidence, planned.cell.metric in SMALLER_IS_BETTER)
     return CellResult(planned.cell, planned.stacked, runs, curves, last, best, *cost)
 
 
@@ -156,10 +159,10 @@ def _cost(planned: PlannedCell) -> tuple[float, float, list[str]]:
 
 def _read_seed(planned: PlannedCell, seed: int) -> SeedRun:
     results = read_results(planned.directory(seed) / "result.json")
-    line = Run(str(seed), {}, results).points(planned.metric)
+    line = Run(str(seed), {}, results).points(planned.cell.metric)
     in_budget = is_done(planned.scenarios[seed], results)
     rule = planned.cell.early_stop
-    early = held_since(results, planned.metric, rule) if rule is not None and not in_budget else None
+    early = held_since(results, planned.cell.metric, rule) if rule is not None and not in_budget else None
     return SeedRun(seed, results, line, in_budget or early is not None, early)
 
 

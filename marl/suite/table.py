@@ -42,8 +42,8 @@ def section(config: Suite, results: Sequence[CellResult], peers: Sequence[Peer],
     parts = [f"## Suite {config.title or config.suite}", ""]
     if config.about:
         parts += [config.about.strip(), ""]
-    parts += [_legend(config), ""]
-    parts += _table(config, results, peers)
+    parts += [_legend(config, results), ""]
+    parts += _table(results, peers)
     if picture is not None:
         parts += ["", f"![Learning curves of the suite {config.suite}]({picture})"]
     notes = [*_peer_notes(peers), *_notes(results)]
@@ -52,16 +52,26 @@ def section(config: Suite, results: Sequence[CellResult], peers: Sequence[Peer],
     return "\n".join(parts)
 
 
-def _legend(config: Suite) -> str:
+def _legend(config: Suite, results: Sequence[CellResult]) -> str:
+    intervals = f"{config.confidence:.0%} percentile bootstrap intervals ({RESAMPLES:,} resamples of the seeds)"
     return (
-        f"`{config.metric}`, interquartile means over seeds (below four seeds the mean) with {config.confidence:.0%} "
-        f"percentile bootstrap intervals ({RESAMPLES:,} resamples of the seeds). *Last* is each run's last evaluation, *best* "
-        "the largest interquartile mean at any moment of training. A goal is met by the last value. Seconds are of all seeds "
-        "together."
+        f"{_metrics(config, results)}: interquartile means over seeds (below four seeds the mean) with {intervals}. *Last* is "
+        "each run's last evaluation, *best* the largest interquartile mean at any moment of training. A goal is met by the "
+        "last value. Seconds are of all seeds together."
     )
 
 
-def _table(config: Suite, results: Sequence[CellResult], peers: Sequence[Peer]) -> list[str]:
+def _metrics(config: Suite, results: Sequence[CellResult]) -> str:
+    """What is shown; where envs have a field of their own, theirs as well."""
+    words = [f"`{config.metric}`"]
+    others: dict[str, None] = {}
+    for result in results:
+        if result.cell.metric != config.metric:
+            others[f"in {result.cell.env} `{result.cell.metric}`"] = None
+    return ", ".join([*words, *others])
+
+
+def _table(results: Sequence[CellResult], peers: Sequence[Peer]) -> list[str]:
     peer_titles = [peer.name for peer in peers]
     titles = [
         "env",
@@ -83,7 +93,7 @@ def _table(config: Suite, results: Sequence[CellResult], peers: Sequence[Peer]) 
         env = result.cell.env
         numbers = [peer.cells.get(result.cell.name) for peer in peers]
         of_peers = ["" if found is None else _number(found.last) for found in numbers]
-        lines.append(_row([shown, result.cell.algo, *_cells(config, result, of_peers)]))
+        lines.append(_row([shown, result.cell.algo, *_cells(result, of_peers)]))
     return lines
 
 
@@ -91,14 +101,14 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def _cells(config: Suite, result: CellResult, of_peers: Sequence[str]) -> list[str]:
+def _cells(result: CellResult, of_peers: Sequence[str]) -> list[str]:
     cell = result.cell
     published = "" if cell.published is None else _short(cell.published.value)
     goal = "" if cell.goal is None else _short(cell.goal)
     if result.last is None or result.best is None:
         return [_why_empty(result), "", published, *of_peers, goal, "", "", "", ""]
     last = _number(result.last)
-    state = result.goal_state(config.metric)
+    state = result.goal_state
     if state == "met":
         last = f"**{last}**"
     return [
@@ -117,7 +127,7 @@ def _cells(config: Suite, result: CellResult, of_peers: Sequence[str]) -> list[s
 def _why_empty(result: CellResult) -> str:
     if result.cell.excluded:
         return "excluded"
-    if result.failed:
+    if result.failed and result.runs:
         return "failed"
     return NOT_RUN
 
@@ -186,7 +196,8 @@ def _sentences(result: CellResult) -> list[str]:
         said.append(f"runs end early once {_short(rule.goal)} was held in {held} in a row")
     if cell.tried is not None:
         said.append(f"{plural(cell.tried, 'setting')} tried, on other seeds")
-    said += [f"failed: {error.splitlines()[0]}" for error in result.failed if not result.complete]
+    if not result.complete:
+        said += [f"{_why_empty(result)}: {error.splitlines()[0]}" for error in result.failed]
     return [*said, *cell.notes]
 
 

@@ -47,7 +47,7 @@ def write_all(plan: Plan, page: Path | None) -> Written:
     base = plan.folder if page is None else page.parent
     shown = None if picture is None else os.path.relpath(picture, base).replace(os.sep, "/")
     text = section(config, results, peers, shown)
-    evaluated = for_marl_eval(config.suite, config.metric, results)
+    evaluated = for_marl_eval(config.suite, results)
     files = [] if picture is None else [picture]
     written: dict[str, Any] = {"suite.json": as_json(plan, results), "marl_eval.json": evaluated.content}
     for file, content in written.items():
@@ -73,6 +73,7 @@ def as_json(plan: Plan, results: Sequence[CellResult]) -> dict[str, Any]:
             {
                 "env": cell.env,
                 "algo": cell.algo,
+                "metric": cell.metric,
                 "excluded": cell.excluded or None,
                 "complete": result.complete,
                 "last": None if result.last is None else result.last.as_json(),
@@ -82,7 +83,7 @@ def as_json(plan: Plan, results: Sequence[CellResult]) -> dict[str, Any]:
                 "stopped_early": {str(run.seed): run.stopped_early for run in result.early},
                 "published": None if cell.published is None else cell.published.model_dump(),
                 "goal": cell.goal,
-                "goal_state": result.goal_state(config.metric) or None,
+                "goal_state": result.goal_state or None,
                 "budget": cell.budget,
                 "stacked": result.stacked,
                 "tried": cell.tried,
@@ -111,6 +112,7 @@ def _drawn(plan: Plan, results: Sequence[CellResult], peers: Sequence[Peer], pat
 def chart_of(plan: Plan, results: Sequence[CellResult], peers: Sequence[Peer]) -> Chart | None:
     config = plan.config
     panels = []
+    metrics = {one.cell.env: one.cell.metric for one in results}
     for env in config.envs:
         series = [_series(one.cell.algo, one.curves, config.confidence) for one in results if _in(one, env)]
         for peer in peers:
@@ -119,7 +121,7 @@ def chart_of(plan: Plan, results: Sequence[CellResult], peers: Sequence[Peer]) -
                 if found is not None:
                     series.append(_series(f"{algo}, {peer.name}", found.curves, config.confidence))
         if series:
-            panels.append(Panel(env, label_of(STEPS), label_of(config.metric), series))
+            panels.append(Panel(env, label_of(STEPS), label_of(metrics[env]), series))
     if not panels:
         return None
     caption = f"Interquartile means over seeds with {config.confidence:.0%} bootstrap intervals."

@@ -26,7 +26,7 @@ from marl.training.walks.source import WalkSource
 PER_AGENT = {"multiagent": {"policy_mapping_fn": "per_agent"}}
 QUICK: dict[str, Any] = {
     **PER_AGENT, "fcnet_hiddens": [16], "timesteps_per_iteration": 1, "evaluation": {"interval": 0},
-    "algo": {"traversals": 8, "regret_updates": 2, "average_updates": 2},
+    "algo": {"traversals": 8, "regret_updates": 2, "average_updates": 2, "take_turns": False},
 }  # fmt: skip
 MANY = 6_000
 
@@ -47,6 +47,30 @@ def walked(trainer: marl.Trainer, player: str) -> dict[str, Array]:
     (learner,) = [one for one in trainer.learners if player in one.policies]
     assert isinstance(learner, DeepCfrLearner)
     return dict(learner.told[player].regrets)
+
+
+def test_agents_learn_in_turn_from_regrets_and_from_what_they_play_while_others_look() -> None:
+    with kuhn("deep_cfr", algo={"take_turns": True}) as trainer:
+        parts = {}
+        for learner in trainer.learners:
+            assert isinstance(learner, DeepCfrLearner)
+            parts |= learner.parts
+
+        def known(name: str) -> tuple[int, int, list[Any]]:
+            part = parts[name]
+            weights = [p.detach().clone() for p in part.network.body.parameters()]
+            return len(part.regrets), len(part.strategies), weights
+
+        for looking, other in (("player_0", "player_1"), ("player_1", "player_0"), ("player_0", "player_1")):
+            before = {name: known(name) for name in parts}
+            trainer.train()
+            after = {name: known(name) for name in parts}
+            assert after[looking][0] > before[looking][0]
+            assert after[looking][1] == before[looking][1]
+            assert any(not torch.equal(a, b) for a, b in zip(before[looking][2], after[looking][2], strict=True))
+            assert after[other][0] == before[other][0]
+            assert after[other][1] > before[other][1]
+            assert all(torch.equal(a, b) for a, b in zip(before[other][2], after[other][2], strict=True))
 
 
 # -- regret matching and losses --------------------------------------------------------------------------------------

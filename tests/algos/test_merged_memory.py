@@ -121,7 +121,7 @@ def test_a_memory_that_was_saved_goes_on() -> None:
 def test_a_run_on_kuhn_poker_keeps_as_many_rows_as_there_are_information_sets(name: str) -> None:
     config = {
         "policy_mapping_fn": "per_agent", "fcnet_hiddens": [8], "timesteps_per_iteration": 1, "evaluation": {"interval": 0},
-        "algo": {"traversals": 64, "regret_updates": 2, "average_updates": 2, "memory_of": "views"},
+        "algo": {"traversals": 64, "regret_updates": 2, "average_updates": 2, "memory_of": "views", "take_turns": False},
     }  # fmt: skip
     with marl.Trainer(name, env="kuhn_poker", config=config) as trainer:
         for _ in range(4):

@@ -33,6 +33,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn with atoms": ("dqn", {"num_atoms": 5}),
     "ppo with sgd": ("ppo", {"optimizer": {"type": "sgd"}}),
     "sac that sees all": ("sac", {"critic_sees": "all"}),
+    "mmd that judges actions": ("mmd", {"critic_values": "actions"}),
+    "a2c that judges actions": ("a2c", {"critic_values": "actions"}),
+    "deep_cfr that remembers views": ("deep_cfr", {"memory_of": "views"}),
 }
 
 

@@ -18,10 +18,10 @@ from marl.policies.networks import seeded
 from tests.algos.updates import one_update
 
 
-def observed(*rounds: list[float]) -> RewardUnit:
-    unit = RewardUnit()
+def observed(*rounds: list[float], centred: bool = False) -> RewardUnit:
+    unit = RewardUnit(centred)
     for rewards in rounds:
-        unit.observe(np.array(rewards, np.float32))
+        unit.observe(np.array(rewards, np.float32), np.ones(len(rewards)))
     return unit
 
 
@@ -30,6 +30,33 @@ def test_the_unit_is_the_mean_size_of_the_rewards_and_a_twentieth_of_the_largest
     assert observed([0.0] * 999, [5.0]).value == 0.25
     assert observed([0.0, 0.0]).value == 1.0  # nothing was ever paid
     assert not observed([0.0], []).known
+
+
+def test_centred_rewards_have_a_mean_per_env_step_and_the_size_of_their_distance_from_it() -> None:
+    unit = observed([-2.0, 4.0], centred=True)
+    assert (unit.mean, unit.value) == (1.0, 3.0)
+    assert observed([-2.0, 4.0]).mean == 0.0
+    # A decision of two steps that paid 3 with gamma 0.5: 2 in each of them.
+    longer = RewardUnit(centred=True)
+    longer.observe(np.array([3.0], np.float32), np.array([1.5]))
+    assert longer.mean == 2.0
+
+
+def test_centred_targets_lack_the_mean_in_every_step_that_they_look_ahead() -> None:
+    found = []
+    for centred in (False, True):
+        with one_update("vdn", gamma=0.5, n_step=2, center_rewards=centred, normalize_rewards=False) as trainer:
+            trainer.train()
+            learner = learner_of(trainer)
+            learner.rng = np.random.default_rng(0)
+            ((minibatch,),) = learner.drawing.draw(learner.teams, 1, learner.rng, learner.learner_group)
+            found.append((learner._centred(minibatch.t), minibatch.t, learner.reward_unit.mean))
+    (plain, _, nothing), (less, t, mean) = found
+    assert nothing == 0.0
+    assert mean > 0.1
+    assert set(t.elapsed.tolist()) == {1, 2}  # the last decision of an episode has one
+    lost = torch.where(t.elapsed == 2, 1.5 * mean, mean)
+    torch.testing.assert_close(less, plain - lost, rtol=1e-5, atol=1e-6)
 
 
 def learner_of(trainer: Any) -> QmixLearner:

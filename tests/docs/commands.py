@@ -16,6 +16,7 @@ from marl.errors import UserError
 from marl.run import raw_scenario
 from marl.scenario.load import compose
 from marl.scenario.search_marks import find_marks
+from marl.suite.load import load_suite
 from tests.docs.pages import ROOT
 
 OF_OTHERS = {"cat", "cd", "cp", "export", "head", "ls", "mkdir", "mlflow", "ray", "tail", "tensorboard", "wandb"}
@@ -68,7 +69,20 @@ def _marl(arguments: list[str], files: Collection[str]) -> str | None:
         if type(error).__name__ == "Exit":  # --help
             return None
         return getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+    if name == "suite":
+        return _suite(Path(options["file"]), files)
     return _scenario(options, files) if options.get("file") else None
+
+
+def _suite(file: Path, files: Collection[str]) -> str | None:
+    """Whether the suite of ``marl suite FILE`` can be read."""
+    if file.name in files or PLACEHOLDER.fullmatch(str(file)):
+        return None
+    try:
+        load_suite(file if len(file.parts) == 1 else ROOT / file)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def _scenario(options: dict[str, Any], files: Collection[str]) -> str | None:

@@ -20,6 +20,8 @@ from marl.scenario.joyrl import is_joyrl, translate
 from marl.scenario.load import compose
 from marl.scenario.resolve import resolve
 from marl.scenario.search_marks import find_marks
+from marl.suite.load import load_suite
+from marl.suite.plan import plan_suite
 from marl.tune.config import tune_config
 from marl.tune.plan import plan_scenarios
 from tests.docs.commands import commands_in, problem_of
@@ -93,6 +95,11 @@ def test_a_scenario_in_a_page_is_valid(block: Block, desk: Path) -> None:
     keys = yaml.safe_load(block.text)
     if "language_model" in keys:  # no scenario: what `marl exploit FILE.yaml` reads
         AskedConfig(**keys)
+        return
+    if "suite" in keys:  # no scenario: what `marl suite FILE` reads
+        file = desk / "suite.yaml"
+        file.write_text(block.text, encoding="utf-8")
+        plan_suite(load_suite(file), desk)
         return
     if is_joyrl(keys):  # in JoyRL's words
         keys = translate(keys, block.place).scenario

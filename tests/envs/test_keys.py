@@ -72,7 +72,8 @@ def told(env: str) -> list[str]:
 
 
 OURS = [
-    *GAMES, "fast:lbf", "fast:overcooked", "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push",
+    *GAMES, "fast:lbf", "fast:rware", "fast:overcooked",
+    "fast:simple_tag", "fast:simple_spread", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push",
     "fast:simple_crypto", "fast:simple_reference", "fast:simple_world_comm",
 ]  # fmt: skip
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 import yaml
 
+import proofs.adoption
 import proofs.freshness
 import proofs.runner
 from marl.algos.tabular import updates
 from proofs.__main__ import ROOT, main
+from proofs.adoption import _telling
 from proofs.apart import apart
 from proofs.declaration import Places, Proof, read_proofs
 from proofs.freshness import standing_of
@@ -50,7 +53,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
         (tmp_path / folder).mkdir()
     write(places, "tables", TABLES)
     declare(places)
-    for module in (proofs.runner, proofs.freshness):
+    for module in (proofs.runner, proofs.freshness, proofs.adoption):
         monkeypatch.setattr(module, "apart", here)
     return places
 
@@ -166,6 +169,71 @@ def test_nothing_begins_when_the_time_is_over_and_the_same_command_goes_on(proje
     assert main(["--minutes", "0"], project.root) == 1
     assert read_results(project.results / "tables.json") is None
     assert main(["--minutes", "5", "--cheapest"], project.root) == 0
+
+
+def test_new_seeds_replace_old_ones_when_all_of_them_are_there(
+    project: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([], project.root) == 0
+    before = (project.results / "tables.json").read_bytes()
+    ran: list[int] = []
+    run_apart = proofs.runner.run_apart
+
+    def pressed_in_the_second_seed(proof: Proof, places: Places, number: int, *rest: Any) -> SeedResult:
+        ran.append(number)
+        if ran == [0, 1]:
+            raise KeyboardInterrupt
+        return run_apart(proof, places, number, *rest)
+
+    monkeypatch.setattr(proofs.runner, "run_apart", pressed_in_the_second_seed)
+    assert main(["--force"], project.root) == 130
+    assert (project.results / "tables.json").read_bytes() == before
+    assert main(["--force"], project.root) == 0
+    assert ran == [0, 1, 1]
+    assert not project.unfinished(only(project)).exists()
+    assert list(stored(project).seeds) == [0, 1]
+
+
+# -- results from before hashes were kept ------------------------------------------------------------------------------
+
+
+def test_old_results_get_hashes_if_their_first_evaluations_come_out_to_the_last_digit(
+    project: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = {"set": {"evaluation.explore": True, "evaluation.episodes": 7}, "budget": 64 * 8}
+    declare(project, **keys)
+    assert main([], project.root) == 0
+    measured = stored(project).seeds
+    path = project.results / "tables.json"
+    content = json.loads(path.read_text())
+    for row in content["seeds"]:
+        del row["first"], row["compared"]
+    del content["setting"], content["sources"], content["standing"]
+    path.write_text(json.dumps({**content, "fingerprint": "of texts"}))
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a")):
+        subprocess.run(["git", *words], cwd=project.root, check=True)
+
+    declare(project, **{**keys, "budget": 1024})
+    assert main(["--adopt"], project.root) == 1
+    assert "budget of its declaration is 1024, was 512" in capsys.readouterr().out
+    declare(project, **keys)
+    assert main(["--adopt"], project.root) == 0
+    adopted = stored(project)
+    assert standing_of(adopted, only(project), project).state == "fresh"
+    assert [result.compared for result in adopted.seeds.values()] == [2, 2]
+    assert [result.first for result in adopted.seeds.values()] == [result.first for result in measured.values()]
+
+    content["seeds"][1]["evaluations"][1][1][REWARD] += 1e-9
+    path.write_text(json.dumps({**content, "fingerprint": "of texts"}))
+    assert main(["--adopt"], project.root) == 1
+    assert "tables: seed 1: evaluation 2 is" in capsys.readouterr().out
+    assert stored(project).seeds[0].first is None  # all seeds or none
+
+
+def test_whole_numbers_tell_too_little_to_adopt_by() -> None:
+    whole = [(step, {REWARD: 7.0}) for step in range(20)]
+    assert _telling(SeedResult(0, whole, 1.0)) is None
+    assert _telling(SeedResult(0, [whole[0], (1, {REWARD: 7.1}), (2, {REWARD: 6.9}), *whole], 1.0)) == 3
 
 
 # -- hashes ------------------------------------------------------------------------------------------------------------

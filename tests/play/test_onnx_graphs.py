@@ -202,6 +202,19 @@ def test_numbers_ten_deviations_from_the_mean_are_cut() -> None:
     assert (far == 10).any()
 
 
+def test_values_are_told_in_rewards_whatever_unit_the_network_counts_in() -> None:
+    policy, spec = policy_of(FLAT, FOUR, "value", spec={"options": {"dueling": True, "units": True}})
+    assert isinstance(policy, ValuePolicy)
+    policy.set_unit(0.25, keep_values=False)
+    outputs = compare(policy, onnx_of("p", policy, spec, ActionUnits()).content)
+    numbers = expected_numbers(policy, outputs["inputs"], None)
+    np.testing.assert_allclose(outputs["q_values"], numbers["q_values"], **CLOSE)
+    with torch.no_grad():
+        out = policy.model(*tensors(outputs["inputs"])[:2])
+    advantages = out[:, 1:] - out[:, 1:].mean(1, keepdim=True)
+    np.testing.assert_allclose(outputs["q_values"], 0.25 * (out[:, :1] + advantages), **CLOSE)
+
+
 def test_logits_that_cannot_be_told_apart_are_equal() -> None:
     policy, spec = policy_of(FLAT, FOUR, fcnet_hiddens=[])
     weights = policy.get_weights()

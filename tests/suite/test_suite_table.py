@@ -26,7 +26,7 @@ CONFIG = Suite(suite="s", envs={"e": {}, "f": {}}, algos={"a": {}, "b": {}})
 
 def cell(env: str = "e", algo: str = "a", **changes: Any) -> Cell:
     keys: dict[str, Any] = {
-        "keys": {}, "seeds": [0, 1, 2], "budget": 100, "goal": None, "early_stop": None, "published": None, "tried": None,
+        "metric": FIELD, "keys": {}, "seeds": [0, 1, 2], "budget": 100, "goal": None, "early_stop": None, "published": None, "tried": None,
         "notes": [],
     }  # fmt: skip
     return Cell(env=env, algo=algo, **{**keys, **changes})
@@ -91,9 +91,9 @@ def test_a_run_that_ended_early_counts_with_its_last_value() -> None:
 
 def test_a_goal_is_met_by_the_last_value() -> None:
     line = [(10.0, 5.0), (20.0, 3.0)]
-    states = [result(cell(goal=goal), [line]).goal_state(FIELD) for goal in (3, 5, 6, None)]
+    states = [result(cell(goal=goal), [line]).goal_state for goal in (3, 5, 6, None)]
     assert states == ["met", "best only", "missed", ""]
-    assert result(cell(goal=3), [line], done=False).goal_state(FIELD) == ""
+    assert result(cell(goal=3), [line], done=False).goal_state == ""
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -151,7 +151,7 @@ def test_marl_eval_gets_the_same_number_of_everything() -> None:
         result(cell("f"), [[(40, 7.0), (80, 8.0)]] * 2),
         result(cell("f", "b"), [[(40, 7.0)]], done=False),
     ]
-    found = for_marl_eval("s", FIELD, results)
+    found = for_marl_eval("s", results)
     assert found.left_out == ["e/b"]
     assert found.content == {
         "s": {
@@ -181,7 +181,7 @@ def test_marl_eval_gets_the_same_number_of_everything() -> None:
             },
         }
     }
-    assert for_marl_eval("s", FIELD, results[3:]).content == {}
+    assert for_marl_eval("s", results[3:]).content == {}
 
 
 def test_marl_eval_itself_reads_the_file() -> None:
@@ -192,7 +192,7 @@ def test_marl_eval_itself_reads_the_file() -> None:
 
     lines = [[(10, 1.0), (20, 5.0), (30, 3.0)], [(10, 2.0), (20, 4.0), (30, 6.0)]]
     results = [result(cell(env, algo), lines) for env in "ef" for algo in "ab"]
-    content = for_marl_eval("s", FIELD, results).content
+    content = for_marl_eval("s", results).content
     assert all(DiagnoseData(content).check_data()["s"].values())
     processed = data_process_pipeline(content, metrics_to_normalize=["return"])
     scores, curves = create_matrices_for_rliable(processed, "s", metrics_to_normalize=["return"])

@@ -103,7 +103,8 @@ ENVS = [
     "two_step_game", "matrix_game", "kuhn_poker", "leduc_poker", "liars_dice", "goofspiel", "congestion", "graphical_game", "traffic",
     "phantom_ttt", "dark_hex", "tic_tac_toe", "connect_four", "nim", "battleship",
     "tiny_hanabi",
-    "fast:lbf", "fast:overcooked", "fast:simple_spread", "fast:simple_tag", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push",
+    "fast:lbf", "fast:rware", "fast:overcooked",
+    "fast:simple_spread", "fast:simple_tag", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push",
     "fast:simple_crypto", "fast:simple_reference", "fast:simple_world_comm", "windy_maze", "repeat_after_delay", "copies", "CartPole-v1",
     "pettingzoo:mpe2/simple_spread_v3", "pettingzoo:classic/tictactoe_v3",
 ]  # fmt: skip

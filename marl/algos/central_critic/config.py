@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -18,6 +18,8 @@ OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions wei
 class CentralCriticConfig(LearnerConfig):
     """pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
     much as ``critic_sees`` says."""
+
+    inherited_needs: ClassVar = {"bootstrap_at_time_limit": declare(WITH_CRITIC)}
 
     objective: Literal["pg", "a2c", "ppo", "vtrace"] = Field(
         "ppo",
@@ -36,8 +38,6 @@ class CentralCriticConfig(LearnerConfig):
         "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
         json_schema_extra=declare(
             needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states"),
-            needs(one_of("normalize_values", False), why="what is scaled are values of states"),
-            needs(one_of("sequential_update", False), why="which weighs the action that was taken"),
         ),
     )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")

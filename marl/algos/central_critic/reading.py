@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from marl.algos.central_critic.action_critic import ActionCritic, build_critic, loss_over_actions
 from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
@@ -61,6 +62,12 @@ LEFT_OUT: dict[Function, str] = {
     Critic.seen: "looks up rows",
     Critic.forward: "one network",
     Critic.observe: "running statistics of observations",
+    Critic.of_taken: "critics of actions",
+    Critic.by_all: "the same, backwards",
+    Critic.values_of: "a single value has no axis of its own",
+    Critic.by_output: "the same, backwards",
+    build_critic: "which critic",
+    ActionCritic._judged: "actor and critic, one after the other",
     TrainBatch._sequences: "recurrent policies",
     Minibatch.share: "several learners",
     prepare: "numpy to torch",
@@ -83,7 +90,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     elif config.objective == "vtrace":
         shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
     else:
-        shown += [Critic.estimate_values, Critic._seen_again, fold_rewards, gae, temporal_differences]
+        shown += [_estimate(config), Critic._seen_again, fold_rewards, gae, temporal_differences]
     if config.sequential_update:
         shown += [SequentialJob.run_together, SequentialJob.training, SequentialJob.took]
         shown += [SequentialJob.__init__, moments]
@@ -93,9 +100,11 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [in_network_units, ValueScale.observe]
     shown.append(learner._minibatches)
     if config.objective == "ppo":
-        shown += [TrainBatch.minibatches, learner._update, learner._add_gradient, learner._loss, clipped_loss]
-    else:
-        shown += [learner._update, learner._add_gradient, learner._loss, policy_gradient_loss]
+        shown.append(TrainBatch.minibatches)
+    shown += [learner._update, learner._add_gradient, learner._loss]
+    if config.critic_values == "actions":
+        shown.append(loss_over_actions)
+    shown.append(clipped_loss if config.objective == "ppo" else policy_gradient_loss)
     if config.objective != "pg":
         shown.append(value_loss)
     if config.backward_kl_coeff > 0 or config.magnet_coeff > 0:
@@ -106,3 +115,8 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [Magnet.divergence, Magnet.follow]
     shown += [FlatOptimiser.step, STEPS[config.optimizer.type]]
     return Reading(tuple(shown), left_out)
+
+
+def _estimate(config: CentralCriticConfig) -> Function:
+    """How values become known."""
+    return ActionCritic.estimate_values if config.critic_values == "actions" else Critic.estimate_values

@@ -28,6 +28,11 @@ class DeepCfrConfig(LearnerConfig):
         description="traversals: every action of one agent at a time is played to the end (deep_cfr). values: one action is "
         "played, and a learned value of histories tells what the others would have earned (escher).",
     )
+    take_turns: bool = Field(
+        True,
+        description="Agents look for regrets one after the other, each against what the others have learned before, as in the "
+        "papers; false: all at once against what was learned in the last iteration, which converges far more slowly.",
+    )
     traversals: PositiveInt = Field(
         256, description="Games per iteration of the algorithm and agent, in which this agent's regrets are looked for."
     )
@@ -63,4 +68,4 @@ class DeepCfrConfig(LearnerConfig):
     @property
     def walk_keys(self) -> tuple[str, ...]:
         """Keys on which all policies of a run must agree, because they meet in the same games."""
-        return ("regrets_from", "gamma", "max_branches")
+        return ("regrets_from", "take_turns", "gamma", "max_branches")

@@ -57,9 +57,9 @@ class QmixConfig(ReplayConfig):
     )
     center_rewards: bool = Field(
         False,
-        description="Rewards are learned from less their running mean per env step; with normalize_rewards this is what EPyMARL "
-        "calls standardised rewards. Values are then about centred rewards. In envs that can end early it changes what is best: "
-        "where rewards are above 0, every step costs something.",
+        description="Rewards are learned from less their running mean per env step; with normalize_rewards this is what "
+        "EPyMARL calls standardised rewards. Values are then about centred rewards. In envs that can end early it changes "
+        "what is best: where rewards are above 0, every step costs something.",
         json_schema_extra=declare(needs(one_of("num_atoms", 1), why="chances of returns have a fixed range")),
     )
     num_atoms: PositiveInt = Field(
@@ -115,7 +115,7 @@ class QmixConfig(ReplayConfig):
         32, description="Hidden units of the monotonic mixer.", json_schema_extra=MONOTONIC
     )
     hypernet_embed: NonNegativeInt = Field(
-        0,
+        64,
         description="Hidden units of the networks that turn the state into the mixer's weights; 0: one linear layer.",
         json_schema_extra=MONOTONIC,
     )

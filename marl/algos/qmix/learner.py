@@ -273,7 +273,8 @@ class QmixLearner(OffPolicyLearner):
         mean = self.reward_unit.mean
         if mean == 0.0:
             return t.rewards
-        return t.rewards - mean * discounted_steps(t.elapsed.double(), self.config.gamma).float()
+        steps: Tensor = discounted_steps(t.elapsed.double(), self.config.gamma)
+        return t.rewards - mean * steps.float()
 
     def copy_to_targets(self) -> None:
         """The slow copies of networks and mixers become what they follow."""

@@ -20,7 +20,7 @@ PRESETS = (
         "iql",
         FAMILY,
         {"mixer": "none", "bootstrap_at_time_limit": False},
-        "Independent action values of a team's members, as tables of cooperative tasks have them: dqn without dueling, and a time "
+        "Independent action values of a team's members, as in tables of cooperative tasks: dqn without dueling, and a time "
         "limit is an end.",
         ("mixer",),
     ),
@@ -65,9 +65,19 @@ PRESETS = (
         ("mixer",),
         exploration="SoftQ",
     ),
-    Preset("vdn", FAMILY, {"mixer": "sum"}, "Action values of a group, added up.", ("mixer",)),
     Preset(
-        "qmix", FAMILY, {"mixer": "monotonic"}, "Action values of a group, mixed by a monotonic network.", ("mixer",)
+        "vdn",
+        FAMILY,
+        {"mixer": "sum", "bootstrap_at_time_limit": False},
+        "Action values of a group, added up.",
+        ("mixer",),
+    ),
+    Preset(
+        "qmix",
+        FAMILY,
+        {"mixer": "monotonic", "bootstrap_at_time_limit": False},
+        "Action values of a group, mixed by a monotonic network.",
+        ("mixer",),
     ),
     Preset(
         "apex",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PositiveInt
 
 from marl.algos.config import LearnerConfig
-from marl.needs import declare, needs, one_of, unused
+from marl.needs import declare, needs, none_of, one_of, unused
 
 NO_GRADIENT = unused("a table has no gradient")
 NO_LOSS = unused("a table has no loss")
@@ -19,6 +19,9 @@ class TabularConfig(LearnerConfig):
     """q_learning, sarsa, monte_carlo: a value for each state and action, moved towards what was seen to follow."""
 
     inherited_needs: ClassVar = {
+        "bootstrap_at_time_limit": declare(
+            needs(none_of("backup", "return"), why="monte_carlo counts what was paid and values nothing behind it")
+        ),
         "lr_schedule": CONSTANT,
         "grad_clip": NO_GRADIENT,
         "optimizer": NO_GRADIENT,

@@ -1,4 +1,5 @@
-"""Where experience comes from when policies learn by regrets: one round is one iteration of Deep CFR or ESCHER.
+"""Where experience comes from when policies learn by regrets: one round is one agent's turn in Deep CFR or ESCHER, or with
+``take_turns: false`` an iteration of all agents.
 
 The learners' regret networks go to the workers, which walk through games with them; every learner is told what concerns its
 policies. The batch of a round is an empty grid, and no episodes are counted: a walk is not play by the policy that is learned.
@@ -121,7 +122,10 @@ WAYS = {"traversals": _traverse, "values": _follow, PLAY: _play}
 
 
 class WalkSource:
-    """Walks through the games of one iteration per round. ``learners`` are all of the run's, and all learn by regrets."""
+    """Walks through the games of one turn, or of one iteration, per round.
+
+    ``learners`` are all of the run's, and all learn by regrets.
+    """
 
     def __init__(self, workers: WorkerPool, learners: Sequence[DeepCfrLearner], setup: Setup) -> None:
         self.workers, self.learners, self.seed = workers, learners, setup.scenario.seed
@@ -132,7 +136,7 @@ class WalkSource:
         self._check_size()
 
     def collect(self, steps: int) -> WalkedRound:
-        """One iteration, whatever number of steps its games take."""
+        """One turn or iteration, whatever number of steps its games take."""
         del steps
         jobs = self._jobs()
         games = self._walk(jobs)
@@ -159,12 +163,18 @@ class WalkSource:
             trained |= learner.trained
         looking = [seat for seat, name in enumerate(self.seating) if name in trained]
         jobs: list[WalkJob] = []
-        for seat in looking:
+        for seat in self._whose_turn(looking):
             jobs += self._jobs_of(seat, self.configs[self.seating[seat]].regrets_from)
         # Strategies are kept while others look for regrets; where there are no others, in games for their sake alone.
         if len(looking) == 1:
             jobs += self._jobs_of(looking[0], PLAY)
         return jobs
+
+    def _whose_turn(self, looking: Sequence[int]) -> Sequence[int]:
+        """Those who look for regrets in this round: one after the other, or all at once."""
+        if not looking or not self.configs[self.seating[looking[0]]].take_turns:
+            return looking
+        return [looking[self.learners[0].rounds % len(looking)]]
 
     def _jobs_of(self, seat: int, way: str) -> list[WalkJob]:
         config = self.configs[self.seating[seat]]

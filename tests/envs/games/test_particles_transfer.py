@@ -61,7 +61,7 @@ def test_a_policy_trained_on_the_fast_env_earns_the_same_on_mpe2(tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_benchmark_of_fast_envs_reports_rates_and_ratios(tmp_path: Path) -> None:
-    target = tmp_path / "fast_worlds.json"
+    target = tmp_path / "fast_envs.json"
     command = [sys.executable, "benchmarks/fast_envs.py", "--quick", "--json", str(target)]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
@@ -71,9 +71,13 @@ def test_the_benchmark_of_fast_envs_reports_rates_and_ratios(tmp_path: Path) -> 
     assert numbers["quick"] is True
     particles = {"fast:simple_tag", "fast:simple_speaker_listener", "fast:simple_adversary", "fast:simple_push"}
     particles |= {FAST, "fast:simple_crypto", "fast:simple_reference", "fast:simple_world_comm"}
-    assert particles <= set(numbers["worlds"])
-    for rows in numbers["worlds"].values():
-        assert list(rows) == ["mpe2", "256 copies", "1024 copies"]
+    assert particles | {"Foraging-8x8-2p-2f-coop-v3"} <= set(numbers["envs"])
+    for name, rows in numbers["envs"].items():
+        original, *copies = rows
+        assert original == ("mpe2" if name in particles else name.partition("-")[0].replace("Foraging", "lbforaging"))
+        assert copies == ["256 copies", "1024 copies"]
         for row in rows.values():
-            assert row["ratio"] == pytest.approx(row["rate"] / rows["mpe2"]["rate"])
-    assert numbers["bar"]["value"] == numbers["worlds"][FAST]["256 copies"]["ratio"]
+            assert row["ratio"] == pytest.approx(row["rate"] / rows[original]["rate"])
+    assert numbers["bars"][FAST]["value"] == numbers["envs"][FAST]["256 copies"]["ratio"]
+    foraging = [rows["256 copies"]["ratio"] for name, rows in numbers["envs"].items() if name.startswith("Foraging")]
+    assert numbers["bars"]["fast:lbf"]["value"] == min(foraging)
