@@ -20,7 +20,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.penalties import Penalty, penalties
-from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments
+from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments, take_turn
 from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, columns_of, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
@@ -37,6 +37,7 @@ LEFT_OUT: dict[Function, str] = {
     can_be_stacked: "policies of one shape, which are trained at once",
     job_of: "whether policies learn at once or one after the other",
     SequentialJob.log_chances: "chances under a policy",
+    SequentialJob.outcome.fget: "metrics",  # type: ignore[attr-defined]
     _teams: "numbers of groups",
     last_layers: "looks up the layer that gives values",
     error_loss: "squares, or straight lines beyond vf_huber_delta",
@@ -86,13 +87,9 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [CriticView.forward, CriticView._joint]
     if config.objective == "pg":
         left_out[fold_rewards] = "a column that is not learned from"
-        shown += [returns_to_go, discounted_until]
-    elif config.objective == "vtrace":
-        shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
-    else:
-        shown += [_estimate(config), Critic._seen_again, fold_rewards, gae, temporal_differences]
+    shown += _advantages(config)
     if config.sequential_update:
-        shown += [SequentialJob.run_together, SequentialJob.training, SequentialJob.took]
+        shown += [SequentialJob.run_together, take_turn, SequentialJob.training, SequentialJob.took]
         shown += [SequentialJob.__init__, moments]
         left_out[current_logp] = "chances under a policy"
     shown += [learner._train, learner._train_batch, normalized]
@@ -101,12 +98,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     shown.append(learner._minibatches)
     if config.objective == "ppo":
         shown.append(TrainBatch.minibatches)
-    shown += [learner._update, learner._add_gradient, learner._loss]
-    if config.critic_values == "actions":
-        shown.append(loss_over_actions)
-    shown.append(clipped_loss if config.objective == "ppo" else policy_gradient_loss)
-    if config.objective != "pg":
-        shown.append(value_loss)
+    shown += [learner._update, learner._add_gradient, learner._loss, *_losses(config)]
     if config.backward_kl_coeff > 0 or config.magnet_coeff > 0:
         shown += [penalties, Penalty.with_slope]
     else:
@@ -115,6 +107,25 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [Magnet.divergence, Magnet.follow]
     shown += [FlatOptimiser.step, STEPS[config.optimizer.type]]
     return Reading(tuple(shown), left_out)
+
+
+def _advantages(config: CentralCriticConfig) -> list[Function]:
+    """From rewards and values to what weighs log probabilities."""
+    if config.objective == "pg":
+        return [returns_to_go, discounted_until]
+    if config.objective == "vtrace":
+        return [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
+    return [_estimate(config), Critic._seen_again, fold_rewards, gae, temporal_differences]
+
+
+def _losses(config: CentralCriticConfig) -> list[Function]:
+    """Those of the actor and of the critic."""
+    found: list[Function] = [clipped_loss if config.objective == "ppo" else policy_gradient_loss]
+    if config.critic_values == "actions":
+        found.insert(0, loss_over_actions)
+    if config.objective != "pg":
+        found.append(value_loss)
+    return found
 
 
 def _estimate(config: CentralCriticConfig) -> Function:
