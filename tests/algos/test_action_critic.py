@@ -82,7 +82,7 @@ def plain_loss(learner: CentralCriticLearner, name: str, minibatch: Minibatch) -
         gain = old * torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
     else:
         gain = old * torch.where(old > 0, params.log_softmax(-1), 0.0) * advantages
-    loss = -gain.sum(-1).mean() - config.entropy_coeff * actor.distribution.entropy(params).mean()
+    loss: Tensor = -gain.sum(-1).mean() - config.entropy_coeff * actor.distribution.entropy(params).mean()
     picked = values[torch.arange(len(values)), data["actions"].long()]
     loss = loss + config.vf_loss_coeff * ((picked - data["value_targets"]) ** 2).mean()
     if config.backward_kl_coeff:

@@ -13,6 +13,7 @@ from gymnasium import spaces
 import marl
 from marl.algos.deep_cfr.learner import DeepCfrLearner
 from marl.algos.deep_cfr.losses import average_loss, matched, regret_loss, value_loss
+from marl.algos.deep_cfr.networks import RegretPart
 from marl.data.task import AgentType, Array
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
@@ -51,7 +52,7 @@ def walked(trainer: marl.Trainer, player: str) -> dict[str, Array]:
 
 def test_agents_learn_in_turn_from_regrets_and_from_what_they_play_while_others_look() -> None:
     with kuhn("deep_cfr", algo={"take_turns": True}) as trainer:
-        parts = {}
+        parts: dict[str, RegretPart] = {}
         for learner in trainer.learners:
             assert isinstance(learner, DeepCfrLearner)
             parts |= learner.parts
