@@ -3,23 +3,25 @@ PYTHON ?= python3
 PY := .venv/bin/python
 READY := .venv/.ready
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder  # a file at a time, in the order of tests/conftest.py; three, because many tests wait for processes of their own
-COVERAGE ?= -p tools.quick_coverage  # of the quick tests; `make test COVERAGE=` does without
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-fast coverage lint docs tour proofs siege mutants density bench clean
+.PHONY: demo test test-fast test-long coverage lint docs tour proofs siege mutants density bench clean
 
 demo: $(READY)  ## Train the two-step game and show its greedy team reward.
 	$(PY) -m marl.run scenarios/two_step_game.yaml
 
-test: lint  ## Lint, types, layers and all tests.
-	$(PY) -m pytest $(SIDE_BY_SIDE) $(COVERAGE) --durations=15
+test: lint  ## Lint, types, layers and all tests but those that repeat others at length.
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not long" --durations=15
 
 test-fast: lint  ## The same without the slow tests and without Ray.
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not long"
+
+test-long: $(READY)  ## Those that repeat others at length: a new environment, every scenario of VMAS, more kills.
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m long --durations=15
 
 coverage: $(READY)  ## Which lines the quick tests execute, with pages of all files in build/coverage/html.
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray" -p tools.quick_coverage --coverage-html
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not long" -p tools.quick_coverage --coverage-html
 
 lint: $(READY)  ## Style, types, the layer rule and how dense the code may be.
 	$(PY) -m ruff check .

@@ -153,8 +153,8 @@ def fast(case: Case, copies: int) -> Play:
 
 def runners(case: Case, quick: bool) -> list[Runner]:
     part = 10 if quick else 1
-    first = Runner(case.package, 1, 5_000 // part, original(case.original))
-    return [first, *(Runner(f"{n} copies", n, 1_000 // part, fast(case, n)) for n in COPIES)]
+    first = Runner(case.package, 1, 2_000 // part, original(case.original))
+    return [first, *(Runner(f"{n} copies", n, 500 // part, fast(case, n)) for n in COPIES)]
 
 
 # -- measuring and showing -----------------------------------------------------------------------------------------

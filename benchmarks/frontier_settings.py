@@ -90,16 +90,20 @@ def psro(plies: int) -> Keys:
     return {**ppo(rounds), "entropy_coeff": 0.01}
 
 
+BY_REGRETS: Keys = {
+    "memory_of": "views", "restart_regrets": False, "traversals": 1024, "regret_updates": 100, "average_updates": 50,
+    "train_batch_size": 1024,
+}  # fmt: skip
+
+
 def escher(plies: int) -> Keys:
-    """Its preset, however long the run is."""
-    del plies
-    return {"name": "escher"}
+    """Memories of views, and networks that go on."""
+    return {"name": "escher", **BY_REGRETS, "lr_schedule": falling(plies, 1e-3, 3e-4)}
 
 
 def deep_cfr(plies: int) -> Keys:
-    """Its preset, however long the run is."""
-    del plies
-    return {"name": "deep_cfr"}
+    """The same; games with traversals of more than ``max_branches`` positions are refused."""
+    return {"name": "deep_cfr", **BY_REGRETS, "lr_schedule": falling(plies, 1e-3, 3e-4)}
 
 
 METHODS: dict[str, Callable[[int], Keys]] = {

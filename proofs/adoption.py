@@ -42,6 +42,10 @@ class Adopted:
 def adopt(proof: Proof, places: Places, results: Results) -> str:
     """Keep hashes with results that have none, if they belong to today's code; gives why not, or an empty text."""
     path, setting = places.results / f"{proof.name}.json", setting_of(proof, places)
+    if proof.tune or depends_on_the_clock(places.load(proof, proof.all_seeds[0])):
+        return "what it measures depends on the clock, or it is a search"
+    if any(_telling(result) is None for result in results.seeds.values()):
+        return "too few of the first evaluations of a seed tell anything"
     try:
         difference = setting_then(proof, places).difference(setting)
         if difference is not None:
@@ -84,12 +88,9 @@ def adopt_seeds(proof: Proof, places: Places, results: Results, tell: Callable[.
     """All seeds, or none of them."""
     sources = all_sources(proof, places)
     found = Adopted({}, {}, {})
-    if proof.tune or depends_on_the_clock(places.load(proof, proof.all_seeds[0])):
-        return Adopted({}, {}, {}, "what it measures depends on the clock, or it is a search")
     for seed, result in sorted(results.seeds.items()):
         needed = _telling(result)
-        if needed is None:
-            return Adopted({}, {}, {}, f"seed {seed}: too few of its first evaluations tell anything")
+        assert needed is not None  # was looked at before
         with prepared(proof) as folder:
             difference = _compare(proof, places, result, needed, folder, tell)
             if difference is not None:

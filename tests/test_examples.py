@@ -66,7 +66,7 @@ def test_each_level_of_the_maze_is_a_policy_of_its_own(arguments: list[str], pol
     assert sorted(rewards) == policies
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_levels_find_the_exit_of_the_maze() -> None:
     assert hierarchical_training.main([])["evaluation"]["policy_reward_mean"]["top_level"] >= 0.9
 

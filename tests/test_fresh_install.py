@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ NOT_ASKED_FOR = (
 )
 PATIENCE_S = 1_500  # for an install over a slow line
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(PATIENCE_S + 300)]
+long = pytest.mark.long  # what needs an environment with all packages of its own
 
 WITHOUT_RAY = """
 import sys
@@ -132,6 +134,56 @@ def test_a_checkout_installed_in_place_is_found_from_the_folder_around_it(tmp_pa
     assert found.stdout.strip() == str(tmp_path / "marl" / "marl" / "__init__.py"), found.stderr
 
 
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The package alone in a new environment, beside the packages of this one: so only marl has to be installed."""
+    place = tmp_path_factory.mktemp("beside")
+    copy_sources(place / "source")
+    (place / "desk").mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True, timeout=300)
+    found = Installation(place / "venv", place / "desk")
+    where = found("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
+    (Path(where) / "packages_of_the_tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    python = str(found.venv / "bin" / "python")
+    command = ["-m", "pip", "--python", python, "install", "--no-deps", "--ignore-installed", str(place / "source")]
+    done = subprocess.run(
+        [sys.executable, *command], env=surroundings(place), capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    if done.returncode and no_registry(done.stdout + done.stderr):
+        pytest.skip("pip reaches no registry, so nothing can be installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return found
+
+
+def assert_complete(installed: Installation) -> None:
+    """All files of the package, and all scenarios."""
+    where = installed("python", "-c", "import marl; print(marl.__path__[0])")
+    assert where.returncode == 0, where.stderr
+    package = Path(where.stdout.strip())
+    assert installed.venv in package.parents
+    here = {path.relative_to(ROOT / "marl") for path in (ROOT / "marl").rglob("*") if "__pycache__" not in path.parts}
+    assert {str(path) for path in here if not (package / path).exists()} == set()
+    shipped = {file.name for file in (package / "scenarios").iterdir()}
+    assert shipped == {file.name for file in (ROOT / "scenarios").glob("*.yaml")}
+
+
+def assert_runs_without_ray(installed: Installation) -> None:
+    done = installed("python", "-c", WITHOUT_RAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, results, ray = done.stdout.splitlines()
+    assert ray == "ray was imported: False"
+    lines = (Path(results.removeprefix("results: ")) / "result.json").read_text().splitlines()
+    assert json.loads(lines[-1])["timesteps_total"] >= 1_000
+
+
+def test_an_installed_package_is_complete(beside: Installation) -> None:
+    assert_complete(beside)
+
+
+def test_an_installed_package_runs_a_shipped_scenario_and_never_imports_ray(beside: Installation) -> None:
+    assert_runs_without_ray(beside)
+
+
 def no_registry(said: str) -> bool:
     """Whether pip failed because nobody answered; not finding a package that nobody has is another failure."""
     broken = re.search(r"Retrying .* after connection broken by", said) is not None
@@ -152,19 +204,14 @@ def test_a_failed_install_is_excused_only_where_nobody_answers(said: str, verdic
     assert no_registry(said) is verdict
 
 
+@long
 def test_all_modules_are_there_and_all_requirements_are_met(installed: Installation) -> None:
-    where = installed("python", "-c", "import marl; print(marl.__path__[0])")
-    assert where.returncode == 0, where.stderr
-    package = Path(where.stdout.strip())
-    assert installed.venv in package.parents
-    here = {path.relative_to(ROOT / "marl") for path in (ROOT / "marl").rglob("*") if "__pycache__" not in path.parts}
-    assert {str(path) for path in here if not (package / path).exists()} == set()
-    shipped = {file.name for file in (package / "scenarios").iterdir()}
-    assert shipped == {file.name for file in (ROOT / "scenarios").glob("*.yaml")}
+    assert_complete(installed)
     checked = installed("pip", "check")
     assert checked.returncode == 0, checked.stdout
 
 
+@long
 def test_extras_and_test_tools_are_not_there(installed: Installation) -> None:
     listed = {
         row["name"].lower().replace("_", "-") for row in json.loads(installed("pip", "list", "--format=json").stdout)
@@ -173,6 +220,7 @@ def test_extras_and_test_tools_are_not_there(installed: Installation) -> None:
     assert listed & {name.replace("_", "-") for name in NOT_ASKED_FOR} == set()
 
 
+@long
 @pytest.mark.ray
 def test_the_doctor_finds_everything_in_order(installed: Installation) -> None:
     done = installed("marl", "doctor")
@@ -181,15 +229,12 @@ def test_the_doctor_finds_everything_in_order(installed: Installation) -> None:
     assert "ok       a run on a Ray worker" in done.stdout
 
 
+@long
 def test_a_run_without_workers_never_imports_ray(installed: Installation) -> None:
-    done = installed("python", "-c", WITHOUT_RAY)
-    assert done.returncode == 0, done.stdout + done.stderr
-    *_, results, ray = done.stdout.splitlines()
-    assert ray == "ray was imported: False"
-    lines = (Path(results.removeprefix("results: ")) / "result.json").read_text().splitlines()
-    assert json.loads(lines[-1])["timesteps_total"] >= 1_000
+    assert_runs_without_ray(installed)
 
 
+@long
 def test_a_report_solves_kuhn_poker(installed: Installation) -> None:
     done = installed("marl", "report", "kuhn_poker")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -197,6 +242,7 @@ def test_a_report_solves_kuhn_poker(installed: Installation) -> None:
     assert (installed.desk / "report_kuhn_poker" / "report.html").stat().st_size > 1_000
 
 
+@long
 def test_a_population_trains_by_psro(installed: Installation) -> None:
     (installed.desk / "psro.yaml").write_text(PSRO)
     done = installed("marl", "run", "psro.yaml", "--json")
@@ -207,6 +253,7 @@ def test_a_population_trains_by_psro(installed: Installation) -> None:
     assert last["exploitability"]["bound"] == "exact"
 
 
+@long
 def test_tuning_without_its_extra_says_what_to_install(installed: Installation) -> None:
     (installed.desk / "search.yaml").write_text(SEARCH)
     done = installed("marl", "tune", "search.yaml")

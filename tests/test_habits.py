@@ -36,6 +36,9 @@ def workflow() -> dict[Any, Any]:
     return loaded
 
 
+LONG = "pytest.mark.long"
+
+
 def test_the_version_is_written_once_and_repeated_truly() -> None:
     assert "version" in PROJECT["project"]["dynamic"]
     assert PROJECT["tool"]["hatch"]["version"] == {"path": "marl/__init__.py"}
@@ -62,6 +65,13 @@ def test_the_targets_that_contributors_are_told_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE))
     told = {name for page in PAGES for name in re.findall(r"`make ([\w-]+)`", text_of(page))}
     assert {"test", "test-fast", "lint"} <= told <= targets
+
+
+def test_what_is_repeated_at_length_is_listed_with_its_siblings() -> None:
+    marked = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if LONG in path.read_text()}
+    rows = re.findall(r"^\| `(tests/[\w/]+\.py)` \|", text_of("docs/testing.md"), re.MULTILINE)
+    assert set(rows) == marked - {"tests/test_habits.py"}
+    assert 'pytest $(SIDE_BY_SIDE) -m "not long"' in text_of("Makefile")
 
 
 def test_a_family_consists_of_the_files_that_contributors_are_told() -> None:

@@ -98,8 +98,13 @@ def check_readable(setup: Setup, policies: Mapping[PolicyID, Policy]) -> QmixCon
         raise ConfigError("the policies of this run remember, so that a state has no values of its own.")
     if config.temperature:
         raise ConfigError("this run learns soft values, which cannot be held against the game's own.")
-    if config.reward_scale != 1.0 or config.reward_shift or config.center_rewards:
+    if _other_rewards(config):
         raise ConfigError(
             "this run learns from scaled, shifted or centred rewards, which cannot be held against the game's own."
         )
     return config
+
+
+def _other_rewards(config: QmixConfig) -> bool:
+    """Whether the learner learns from other rewards than the env pays."""
+    return config.reward_scale != 1.0 or bool(config.reward_shift) or config.center_rewards

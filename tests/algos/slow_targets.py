@@ -168,6 +168,8 @@ class Monotonic:
         self.weights = {name: tensor.double().numpy().copy() for name, tensor in mixer.state_dict().items()}
 
     def _layer(self, name: str, x: Any) -> Any:
+        if f"{name}.0.weight" in self.weights:  # with hidden units in between
+            return self._layer(f"{name}.2", np.maximum(self._layer(f"{name}.0", x), 0))
         return self.weights[f"{name}.weight"] @ x + self.weights[f"{name}.bias"]
 
     def __call__(self, values: list[float], state: list[float]) -> float:

@@ -48,7 +48,7 @@ BROKEN = {
     "Unhurried": ("step sizes", "lr_schedule changed nothing in two iterations"),
     "Unbounded": ("step sizes", "grad_clip changed nothing in two iterations"),
     "Nostalgic": ("slow copies", "did not move in 64 updates"),
-    "OldMixer": ("slow copies", "learners/0/mixers/all/target/w1.weight began as a copy of"),
+    "OldMixer": ("slow copies", "learners/0/mixers/all/target/w1.0.weight began as a copy of"),
     "Moody": ("seeds", "the same seed led to different weights"),
     "Predestined": ("seeds", "two seeds drew the same"),
     "Lawless": ("obeys masks while learning", "the same without the masks of what follows a decision (new_legal)"),

@@ -194,3 +194,16 @@ def test_without_the_key_there_is_no_scale() -> None:
         assert learner.actors["default_policy"].value_scale is None
         assert learner.critics["default_policy"].value_scale is None
         assert not any("scale" in name for name in trainer.get_weights()["default_policy"])
+
+
+def test_a_critic_from_before_values_were_scaled_goes_on_with_its_values() -> None:
+    with Trainer("mappo", config={**KEYS, "normalize_values": False}) as old, Trainer("mappo", config=KEYS) as new:
+        batch = old.workers.collect(10).batch
+        learner_of(old).learn(batch)
+        new.set_weights(old.get_weights())
+        learner_of(new).load_state_dict(learner_of(old).state_dict())
+        np.testing.assert_array_equal(
+            new.value_function("default_policy", batch), old.value_function("default_policy", batch)
+        )
+        learner_of(new).learn(batch)
+        assert _scale(learner_of(new)).mean_and_deviation[1] != 1.0

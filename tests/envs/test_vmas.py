@@ -253,13 +253,13 @@ def test_an_env_taken_up_in_the_middle_has_the_same_future(scenario: str) -> Non
     check_resuming(scenario)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_scenario_resumes_exactly(scenario: str) -> None:
     check_resuming(scenario, continuous_actions=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_scenario_starts_by_seed_and_resets_apart_but_for_the_named_exceptions(scenario: str) -> None:
     many, frame = started(scenario, copies=4)

@@ -127,7 +127,9 @@ def test_rays_folder_is_where_its_sockets_can_have_their_paths(monkeypatch: pyte
 
 @pytest.mark.slow
 @pytest.mark.ray
-@pytest.mark.parametrize(("victim", "called"), [("raylet", "raylet"), ("gcs_server", "GCS")])
+@pytest.mark.parametrize(
+    ("victim", "called"), [("raylet", "raylet"), pytest.param("gcs_server", "GCS", marks=pytest.mark.long)]
+)
 def test_the_death_of_ray_ends_a_run_with_the_command_to_go_on_and_loses_nothing(
     victim: str, called: str, tmp_path: Path
 ) -> None:

@@ -43,6 +43,15 @@ REMEMBERS = {
 }  # fmt: skip
 
 
+ENVS = {"two_step": TWO_STEP, "cartpole": CARTPOLE, "traffic": TRAFFIC, "attention": REMEMBERS}
+ITERATIONS = 6  # with evaluations, a replay that is full, and copies of targets in each half
+
+
+def also_long(kept: list[tuple[Any, ...]], long: list[tuple[Any, ...]]) -> list[Any]:
+    """Cases of `make test`, and others that `make test-long` adds."""
+    return [*kept, *(pytest.param(*case, marks=pytest.mark.long) for case in long)]
+
+
 def config(algo: str, env: dict[str, Any], workers: int = 0) -> dict[str, Any]:
     return {**env, **RUNS[algo], **SMALL, "num_workers": workers, "pool": "auto" if workers else "in_process"}
 
@@ -61,34 +70,47 @@ def train(trainer: Trainer, iterations: int) -> list[dict[str, Any]]:
 
 def assert_resume_is_exact(algo: str, keys: dict[str, Any], tmp_path: Path) -> None:
     with Trainer(algo, config=keys) as straight:
-        lines = train(straight, 10)
+        lines = train(straight, ITERATIONS)
         expected = everything(straight)
     with Trainer(algo, config=keys) as first:
-        before = train(first, 5)
+        before = train(first, ITERATIONS // 2)
         first.save(tmp_path / "half")
     with Trainer(algo, config=keys) as second:
         second.restore(tmp_path / "half")
-        after = train(second, 5)
+        after = train(second, ITERATIONS - ITERATIONS // 2)
         assert differences(everything(second), expected) == []
     assert differences([*before, *after], lines) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", [TWO_STEP, CARTPOLE, TRAFFIC], ids=["two_step", "cartpole", "traffic"])
-@pytest.mark.parametrize("algo", list(RUNS))
-def test_save_and_restore_in_the_middle_changes_nothing(algo: str, env: dict[str, Any], tmp_path: Path) -> None:
-    if env is TRAFFIC and algo in ("mappo", "happo", "qmix"):
-        env = {**env, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
-    if env is TWO_STEP and algo == "happo":  # which takes turns where there are several policies
-        env = {**env, "policy_mapping_fn": "per_agent"}
-    assert_resume_is_exact(algo, config(algo, env), tmp_path)
+@pytest.mark.parametrize(
+    ("algo", "env"),
+    also_long(
+        [("ppo", "cartpole"), ("mappo", "traffic"), ("dqn", "cartpole"), ("qmix", "two_step"), ("dqn", "traffic"),
+         ("happo", "two_step")],
+        [("ppo", "two_step"), ("ppo", "traffic"), ("mappo", "two_step"), ("mappo", "cartpole"), ("dqn", "two_step"),
+         ("qmix", "cartpole"), ("qmix", "traffic"), ("happo", "cartpole"), ("happo", "traffic")],
+    ),
+)  # fmt: skip
+def test_save_and_restore_in_the_middle_changes_nothing(algo: str, env: str, tmp_path: Path) -> None:
+    played = ENVS[env]
+    if env == "traffic" and algo in ("mappo", "happo", "qmix"):
+        played = {**played, "groups": {"cars": ["car_*"], "lights": ["traffic_light_*"]}}
+    if env == "two_step" and algo == "happo":  # which takes turns where there are several policies
+        played = {**played, "policy_mapping_fn": "per_agent"}
+    assert_resume_is_exact(algo, config(algo, played), tmp_path)
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("env", [TWO_STEP, CARTPOLE], ids=["two_step", "cartpole"])
-@pytest.mark.parametrize("algo", list(RUNS))
-def test_the_same_with_two_ray_workers(algo: str, env: dict[str, Any], tmp_path: Path, ray_session: None) -> None:
-    assert_resume_is_exact(algo, config(algo, env, workers=2), tmp_path)
+@pytest.mark.parametrize(
+    ("algo", "env"),
+    also_long(
+        [("ppo", "cartpole"), ("qmix", "two_step"), ("dqn", "cartpole")],
+        [("ppo", "two_step"), ("mappo", "two_step"), ("mappo", "cartpole"), ("dqn", "two_step"), ("qmix", "cartpole")],
+    ),
+)
+def test_the_same_with_two_ray_workers(algo: str, env: str, tmp_path: Path, ray_session: None) -> None:
+    assert_resume_is_exact(algo, config(algo, ENVS[env], workers=2), tmp_path)
 
 
 def test_complete_episodes_survive_a_restore_in_the_middle(tmp_path: Path) -> None:
@@ -100,13 +122,12 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from marl.training.trainer import Trainer
-from tests.training.test_exact_resume import config, TWO_STEP, CARTPOLE, REMEMBERS
+from tests.training.test_exact_resume import ENVS, ITERATIONS, config
 algo, env, directory, resume, workers = sys.argv[1:6]
-env = {"two_step": TWO_STEP, "cartpole": CARTPOLE, "attention": REMEMBERS}[env]
-trainer = Trainer(algo, config={**config(algo, env, int(workers)), "checkpoint_freq": 5}, directory=directory)
+trainer = Trainer(algo, config={**config(algo, ENVS[env], int(workers)), "checkpoint_freq": 3}, directory=directory)
 if resume == "resume":
     trainer.restore(directory)
-while trainer.iteration < 10:
+while trainer.iteration < ITERATIONS:
     trainer.train()
     print(trainer.iteration, flush=True)
 trainer.stop()
@@ -129,20 +150,22 @@ def read_everything(directory: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algo", "env", "workers"),
-    [("ppo", "cartpole", 0), ("ppo", "cartpole", 2), ("qmix", "two_step", 0), ("qmix", "two_step", 2),
-     ("ppo", "attention", 0), ("qmix", "attention", 0)],
+    also_long(
+        [("ppo", "cartpole", 0), ("qmix", "two_step", 2), ("ppo", "attention", 0)],
+        [("ppo", "cartpole", 2), ("qmix", "two_step", 0), ("qmix", "attention", 0)],
+    ),
 )  # fmt: skip
 def test_a_run_killed_by_signal_9_and_resumed_in_a_new_process_equals_one_that_was_not(
     algo: str, env: str, workers: int, tmp_path: Path
 ) -> None:
     assert start(algo, env, tmp_path / "straight", "new", workers).wait(300) == 0
     victim = start(algo, env, tmp_path / "killed", "new", workers)
-    while int(victim.stdout.readline()) < 7:
+    while int(victim.stdout.readline()) < 4:  # a checkpoint has come, and an iteration behind it
         time.sleep(0.01)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     assert start(algo, env, tmp_path / "killed", "resume", workers).wait(300) == 0
     assert differences(read_everything(tmp_path / "killed"), read_everything(tmp_path / "straight")) == []
     lines = [[without_wall_clock(r) for r in RunFiles(tmp_path / d).results()] for d in ("killed", "straight")]
-    assert [line["training_iteration"] for line in lines[0]] == list(range(1, 11))
+    assert [line["training_iteration"] for line in lines[0]] == list(range(1, ITERATIONS + 1))
     assert differences(lines[0], lines[1]) == []

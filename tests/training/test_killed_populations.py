@@ -143,7 +143,14 @@ def assert_survives(env: str, kind: str, workers: int, tmp_path: Path, kills: tu
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("env", "kind"), [("rps", "psro"), ("rps", "league"), ("kuhn", "psro"), ("kuhn", "league"), ("kuhn", "nfsp")]
+    ("env", "kind"),
+    [
+        ("rps", "league"),
+        ("kuhn", "psro"),
+        ("kuhn", "nfsp"),
+        pytest.param("rps", "psro", marks=pytest.mark.long),
+        pytest.param("kuhn", "league", marks=pytest.mark.long),
+    ],
 )
 def test_a_run_that_is_killed_and_resumed_equals_one_that_never_was(env: str, kind: str, tmp_path: Path) -> None:
     assert_survives(env, kind, 0, tmp_path, kills=(4, 3) if (env, kind) == ("kuhn", "psro") else (4,))
@@ -176,6 +183,6 @@ def test_population_json_tells_the_population_of_the_checkpoint_that_a_run_goes_
 
 @pytest.mark.slow
 @pytest.mark.ray
-@pytest.mark.parametrize("kind", ["psro", "league", "nfsp"])
+@pytest.mark.parametrize("kind", ["psro", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("league", "nfsp"))])
 def test_the_same_with_two_ray_workers(kind: str, tmp_path: Path) -> None:
     assert_survives("kuhn", kind, 2, tmp_path, kills=(4,))

@@ -262,8 +262,8 @@ search(directory)
 MOMENTS = [
     ("before the decision is written", 2),
     ("in the middle of the copies", 1),
-    ("after the copies", 8),
-    ("in an iteration", 14),
+    pytest.param("after the copies", 8, marks=pytest.mark.long),
+    pytest.param("in an iteration", 14, marks=pytest.mark.long),
 ]
 
 

@@ -30,8 +30,9 @@ def scenario(directory: Path, **changes: Any) -> str:
     return str(file)
 
 
-def start(*arguments: str) -> Process:
-    return processes.start(*arguments, env={**os.environ, "HOME": os.environ.get("HOME", "/"), "COLUMNS": "100"})
+def start(*arguments: str, warm_ray: bool = True) -> Process:
+    environment = {**os.environ, "HOME": os.environ.get("HOME", "/"), "COLUMNS": "100"}
+    return processes.start(*arguments, env=environment, warm_ray=warm_ray)
 
 
 def finish(process: Process) -> tuple[int, str, str]:
@@ -106,7 +107,8 @@ def test_a_search_from_a_file_ends_with_the_best_trial_and_its_place(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.ray
 def test_ctrl_c_leaves_checkpoints_and_no_process_and_the_search_goes_on(tmp_path: Path) -> None:
-    process = start("tune", scenario(tmp_path, stop={"training_iteration": 100_000}), "--local-dir", str(tmp_path))
+    endless = scenario(tmp_path, stop={"training_iteration": 100_000})
+    process = start("tune", endless, "--local-dir", str(tmp_path), warm_ray=False)
     wait_for(lambda: lines_of(tmp_path) >= 3, process)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
@@ -129,10 +131,12 @@ def test_ctrl_c_leaves_checkpoints_and_no_process_and_the_search_goes_on(tmp_pat
         assert numbers == list(range(1, limit + 1))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.ray
 def test_a_killed_search_goes_on_from_the_last_checkpoints(tmp_path: Path) -> None:
-    process = start("tune", scenario(tmp_path, stop={"training_iteration": 100_000}), "--local-dir", str(tmp_path))
+    endless = scenario(tmp_path, stop={"training_iteration": 100_000})
+    process = start("tune", endless, "--local-dir", str(tmp_path), warm_ray=False)
     wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoints/checkpoint_*/manifest.json"))) >= 2, process)
     started = psutil.Process(process.pid).children(recursive=True)
     children = [one for one in started if not one.name().endswith("Agent")]  # Ray's own agents notice a kill later
@@ -169,6 +173,7 @@ print(first["running"], first["pending"], [trial.status for trial in found.trial
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.ray
 def test_five_trials_of_a_fifth_share_one_gpu_and_the_sixth_waits(tmp_path: Path) -> None:

@@ -66,18 +66,26 @@ def by_hand(weights: dict[str, Any], mixer: dict[str, Any], state: int) -> Any:
         ]
         hidden = np.maximum(0, weights["model.network.weights.0"] @ options + weights["model.network.biases.0"])
         own.append(weights["model.network.weights.1"] @ hidden + weights["model.network.biases.1"])
-    s = np.eye(3)[state]
-    layer = {name: mixer[f"{name}.weight"] @ s + mixer[f"{name}.bias"] for name in ("w1", "b1", "w2", "v_hidden")}
+    assert weights["unit"] == mixer["unit"] != 1.0  # both count in the same one, which is given back at the end
+    deviation = np.maximum(np.sqrt(mixer["filter.squares"] / mixer["filter.count"]), 1e-4)
+    s = np.clip((np.eye(3)[state] - mixer["filter.mean"]) / deviation, -10, 10)
+    layer = {name: mixer[f"{name}.weight"] @ s + mixer[f"{name}.bias"] for name in ("b1", "v_hidden")}
+    for name in ("w1", "w2"):
+        hidden = np.maximum(0, mixer[f"{name}.0.weight"] @ s + mixer[f"{name}.0.bias"])
+        layer[name] = mixer[f"{name}.2.weight"] @ hidden + mixer[f"{name}.2.bias"]
     offset = (mixer["v.weight"] @ np.maximum(0, layer["v_hidden"]) + mixer["v.bias"])[0]
     table = np.zeros((2, 2))
     for a, b in np.ndindex(2, 2):
         z = np.array([own[0][a], own[1][b]]) @ np.abs(layer["w1"]).reshape(2, -1) + layer["b1"]
         table[a, b] = np.abs(layer["w2"]) @ np.where(z > 0, z, np.exp(z) - 1) + offset
-    return table
+    return float(mixer["unit"]) * table
 
 
 def test_the_joint_values_of_qmix_are_those_of_its_weights() -> None:
     with learned("qmix") as trainer:
+        (learner,) = trainer.learners
+        learner._set_unit(2.5, keep_values=False)  # type: ignore[attr-defined]
+        learner.teams[0].mixer.observe(torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]))  # type: ignore[attr-defined]
         found = beliefs(trainer.setup, trainer.policies, next(mixers(trainer.learners)))
         weights = trainer.get_weights()["default_policy"]
         state = trainer.learners[0].state_dict()["mixers"]["team"]["mixer"]

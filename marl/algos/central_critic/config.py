@@ -38,8 +38,6 @@ class CentralCriticConfig(LearnerConfig):
         "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
         json_schema_extra=declare(
             needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states"),
-            needs(one_of("normalize_values", False), why="what is scaled are values of states"),
-            needs(one_of("sequential_update", False), why="which weighs the action that was taken"),
         ),
     )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")

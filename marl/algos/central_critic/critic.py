@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from marl.algos.central_critic.train_batch import to_tensors
 from marl.algos.joint_view import JointFeatures, columns_by_kind, seats_in_order
+from marl.algos.learner import load_numpy
 from marl.data.batch import MultiAgentBatch, SampleBatch
 from marl.data.task import Array, Bools, Floats, Ints, Task
 from marl.errors import ConfigError
@@ -138,6 +139,12 @@ class Critic(nn.Module):
         self.network.to(self.device)  # the network alone: views are made of numpy's arrays, where these are
         if self.value_scale is not None:
             self.value_scale.to(self.device)
+
+    def load_saved(self, state: Mapping[str, Array]) -> None:
+        """Of a checkpoint; one that was written before values were scaled goes on with values as they were."""
+        if self.value_scale is not None:
+            state = {"value_scale.sums": np.zeros(3), **state}
+        load_numpy(self, state)
 
     def observe(self, obs: Array, agent_index: Ints) -> None:
         """Running statistics of its own, like the policy's."""

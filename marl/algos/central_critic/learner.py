@@ -44,7 +44,7 @@ from marl.algos.central_critic.stacked import TrainingJob
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, prepare
 from marl.algos.config import LearnerConfig, scheduled
 from marl.algos.custom_loss import build_losses, with_custom
-from marl.algos.learner import Learner, LearnerSpec, Metrics, Prepared, load_numpy, to_numpy, update_groups
+from marl.algos.learner import Learner, LearnerSpec, Metrics, Prepared, to_numpy, update_groups
 from marl.algos.optimiser import FlatOptimiser, shared_optimisers
 from marl.algos.reading import Reading
 from marl.data.batch import MultiAgentBatch, SampleBatch
@@ -384,7 +384,7 @@ class CentralCriticLearner(Learner):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._load_common_state(state)
         for name in self.actors:
-            load_numpy(self.critics[name], state["critics"][name])
+            self.critics[name].load_saved(state["critics"][name])
             self.optimisers[name].load_state_dict(state["optimisers"][name])
         for layers, saved in state["shared"].items():
             self.shared[layers].load_state_dict(saved)

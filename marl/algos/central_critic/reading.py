@@ -86,11 +86,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         shown += [CriticView.forward, CriticView._joint]
     if config.objective == "pg":
         left_out[fold_rewards] = "a column that is not learned from"
-        shown += [returns_to_go, discounted_until]
-    elif config.objective == "vtrace":
-        shown += [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
-    else:
-        shown += [_estimate(config), Critic._seen_again, fold_rewards, gae, temporal_differences]
+    shown += _advantages(config)
     if config.sequential_update:
         shown += [SequentialJob.run_together, SequentialJob.training, SequentialJob.took]
         shown += [SequentialJob.__init__, moments]
@@ -98,15 +94,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     shown += [learner._train, learner._train_batch, normalized]
     if config.normalize_values:
         shown += [in_network_units, ValueScale.observe]
-    shown.append(learner._minibatches)
-    if config.objective == "ppo":
-        shown.append(TrainBatch.minibatches)
-    shown += [learner._update, learner._add_gradient, learner._loss]
-    if config.critic_values == "actions":
-        shown.append(loss_over_actions)
-    shown.append(clipped_loss if config.objective == "ppo" else policy_gradient_loss)
-    if config.objective != "pg":
-        shown.append(value_loss)
+    shown += _losses(learner, config)
     if config.backward_kl_coeff > 0 or config.magnet_coeff > 0:
         shown += [penalties, Penalty.with_slope]
     else:
@@ -117,6 +105,25 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
     return Reading(tuple(shown), left_out)
 
 
-def _estimate(config: CentralCriticConfig) -> Function:
-    """How values become known."""
-    return ActionCritic.estimate_values if config.critic_values == "actions" else Critic.estimate_values
+def _advantages(config: CentralCriticConfig) -> list[Function]:
+    """From rewards to what is learned from."""
+    if config.objective == "pg":
+        return [returns_to_go, discounted_until]
+    if config.objective == "vtrace":
+        return [Critic.estimate_values, Critic._seen_again, current_logp, fold_rewards, vtrace, temporal_differences]
+    values = ActionCritic.estimate_values if config.critic_values == "actions" else Critic.estimate_values
+    return [values, Critic._seen_again, fold_rewards, gae, temporal_differences]
+
+
+def _losses(learner: type[CentralCriticLearner], config: CentralCriticConfig) -> list[Function]:
+    """From minibatches to the parts of the loss."""
+    shown: list[Function] = [learner._minibatches]
+    if config.objective == "ppo":
+        shown.append(TrainBatch.minibatches)
+    shown += [learner._update, learner._add_gradient, learner._loss]
+    if config.critic_values == "actions":
+        shown.append(loss_over_actions)
+    shown.append(clipped_loss if config.objective == "ppo" else policy_gradient_loss)
+    if config.objective != "pg":
+        shown.append(value_loss)
+    return shown

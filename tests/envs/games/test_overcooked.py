@@ -11,7 +11,7 @@ import marl
 from marl.data.task import Array
 from marl.envs.games.overcooked.kitchens import OvercookedGames
 from marl.envs.games.overcooked.layouts import LAYOUTS
-from marl.envs.games.overcooked.rules import COUNTER, ONION, PLATE, POT, POT_EMPTY, POT_READY, SOUP
+from marl.envs.games.overcooked.rules import COUNTER, ONION, PLATE, POT, POT_EMPTY, POT_FULL, POT_READY, SOUP
 from marl.envs.registry import make_batched_env
 from marl.envs.scenes import scene_of
 from marl.errors import ConfigError, UserError
@@ -101,6 +101,19 @@ def test_a_soup_from_the_first_onion_to_its_delivery() -> None:
     paid = play(env, (DOWN, LEFT), (RIGHT, STAY), (DOWN, STAY), (INTERACT, STAY))
     assert [frame.rewards.tolist() for frame in paid][-1] == [[20.0, 20.0]]
     assert env.soups[0] == 1
+
+
+def test_a_full_pot_that_does_not_cook_yet_shows_three_onions_and_takes_no_more() -> None:
+    """Only random starts have one: the third onion and the first step of cooking are one step."""
+    env = kitchens()
+    cells = env.layout.codes.copy()
+    cells[2] = POT + POT_FULL
+    frame = start_from(env, cells=cells, places=[7, 8], facing=[UP, UP], held=[ONION, 0])
+    seen = frame.obs[0].reshape(2, -1, 26)[:, 2, 16:22].tolist()
+    assert seen == [[3, 0, 0, 0, 0, 0]] * 2
+    frame = play(env, (INTERACT, STAY))[0]
+    assert frame.obs[0].reshape(2, -1, 26)[:, 2, 16:22].tolist() == [[0, 0, 3, 0, 19, 0]] * 2
+    assert env.held[0, 0] == ONION
 
 
 @pytest.mark.parametrize(
