@@ -23,9 +23,9 @@ from marl.training.trainer import Trainer
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 VALUES = ("dqn", "vdn", "qmix", "hysteretic")
-# With a critic of its own there is no group that is shown to it or paid together.
+# With a critic of its own there is no group that is shown to it or paid together, and who plays has to be asked for.
 GRADIENTS: dict[str, dict[str, Any]] = {
-    "ppo": {"algo.name": "ppo", "algo.critic_sees": "own", "algo.share_reward": False},
+    "ppo": {"algo.name": "ppo", "algo.critic_sees": "own", "algo.share_reward": False, "model.agent_id": True},
     "mappo": {"algo.name": "mappo"},
 }
 GAMES = ("climbing", "0", "-25", "-50", "-75", "-100")

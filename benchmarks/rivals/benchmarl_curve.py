@@ -34,7 +34,8 @@ class Returns(Callback):
 
     def on_evaluation_end(self, rollouts: list[Any]) -> None:
         returns = []
-        for rollout in rollouts:
+        for whole in rollouts:
+            rollout = first_episode(whole)
             total = 0.0
             for group in self.experiment.group_map:
                 total += float(rollout["next", group, "reward"].sum())
@@ -43,13 +44,21 @@ class Returns(Callback):
         self.values.append(sum(returns) / len(returns))
 
 
+def first_episode(rollout: Any) -> Any:
+    """Envs that step together play on after an end, with a new episode."""
+    ends = rollout["next", "done"].reshape(len(rollout), -1).any(dim=1).nonzero()
+    if not len(ends):
+        return rollout
+    return rollout[: int(ends[0]) + 1]
+
+
 def experiment(work: dict[str, Any], folder: str, returns: Returns) -> Experiment:
     config = ExperimentConfig.get_from_yaml()
     config.sampling_device = config.train_device = config.buffer_device = "cpu"
     config.max_n_frames, config.max_n_iters = work["frames"], None
     config.evaluation, config.evaluation_episodes, config.render = True, EPISODES, False
     config.evaluation_interval = min(config.evaluation_interval, work["frames"])
-    config.loggers, config.create_json = [], False
+    config.loggers, config.create_json = [], True  # without any of them BenchMARL does not evaluate
     config.checkpoint_interval, config.checkpoint_at_end = 0, False
     config.save_folder = folder
     return Experiment(

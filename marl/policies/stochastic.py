@@ -49,9 +49,7 @@ class StochasticPolicy(NetworkPolicy):
         remembers_value = spec.options.get("own_value", False) and spec.model.recurrent
         self.shares_value = spec.model.vf_share_layers or bool(remembers_value)
         outputs += int(self.shares_value)
-        self.value_scale: ValueScale | None = None
-        if self.shares_value and spec.options.get("normalize_values", False):
-            self.value_scale = ValueScale()
+        self.value_scale = _value_scale(self.shares_value, spec)
         # A small last layer: all actions begin equally likely (Andrychowicz et al., 2021, section 3.2).
         self.set_model(Body(kind, spec.model, outputs, seeded(spec.seed), agent_id=spec.agent_id, last_gain=0.01))
 
@@ -219,6 +217,11 @@ class Chances:
 
     def entropy(self) -> Tensor:
         return self.family.entropy(self.params)
+
+
+def _value_scale(shares_value: bool, spec: PolicySpec) -> ValueScale | None:
+    """Of a value out of the policy's own layers; other critics have their own."""
+    return ValueScale() if shares_value and spec.options.get("normalize_values", False) else None
 
 
 def _distribution(kind: AgentType, spec: PolicySpec) -> Distribution:

@@ -45,6 +45,7 @@ GAMES: dict[str, dict[str, Any]] = {
     "repeat_after_delay": {"length": 2, "agents": 2},
     "fast:lbf": {"sight": 2},
     "fast:rware": {},
+    "fast:overcooked": {"random_reset": True},
     "fast:simple_spread": {},
     "fast:simple_tag": {},
     "fast:simple_speaker_listener": {"continuous_actions": True},

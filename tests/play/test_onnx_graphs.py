@@ -110,6 +110,7 @@ GRAPHS: dict[str, tuple[Any, Any, str, dict[str, Any]]] = {
     "normal with a free deviation": (FLAT, PUSH, "stochastic", {"free_log_std": True, "vf_share_layers": True}),
     "normal with noise": (FLAT, PUSH, "stochastic", {"spec": NOISE}),
     "mixed with a value": (FLAT, MOVES, "stochastic", {"vf_share_layers": True, "free_log_std": True}),
+    "scaled value": (FLAT, FOUR, "stochastic", {"vf_share_layers": True, "spec": {"options": {"normalize_values": True}}}),
     "whole numbers to play": (FLAT, spaces.Box(0, 9, (2,), np.uint8), "stochastic", {}),
     "squashed": (FLAT, PUSH, "squashed", {}),
     "squashed with a free deviation": (FLAT, PUSH, "squashed", {"free_log_std": True}),
@@ -125,6 +126,8 @@ GRAPHS: dict[str, tuple[Any, Any, str, dict[str, Any]]] = {
 def test_a_graph_decides_as_its_policy_does_on_a_thousand_observations(graph: str) -> None:
     seen, moves, acts, keys = GRAPHS[graph]
     policy, spec = policy_of(seen, moves, acts, **keys)
+    if getattr(policy, "value_scale", None) is not None:
+        policy.value_scale.observe(torch.tensor([30.0, 50.0]), None)
     made = onnx_of("p", policy, spec, ActionUnits())
     outputs = compare(policy, made.content)
     numbers = expected_numbers(policy, outputs.pop("inputs"), outputs.pop("before"))
@@ -149,6 +152,8 @@ def expected_numbers(policy: Any, inputs: Any, carry: Any) -> dict[str, Any]:
         if isinstance(policy, StochasticPolicy):
             out = policy.model.step(obs, index, state)[0]
             value = {"value": out[:, -1]} if policy.shares_value else {}
+            if policy.value_scale is not None:
+                value["value"] = out[:, -1] * 10.0 + 40.0
             return {**parts_of(policy, policy._params(out, legal)), **value}
         if isinstance(policy, SquashedPolicy):
             return parts_of(policy, policy(obs, index, legal))

@@ -155,7 +155,7 @@ def test_shipped_suites_can_be_read() -> None:
         assert name == "quick" or all(len(cell.seeds) >= 3 for cell in loaded.cells)
 
 
-@pytest.mark.parametrize("name", ["quick"])
+@pytest.mark.parametrize("name", ["quick", "matrix", "foraging", "warehouse"])
 def test_cells_of_shipped_suites_resolve(name: str, tmp_path: Path) -> None:
     assert plan_suite(load_suite(Path(name)), tmp_path).cells
 

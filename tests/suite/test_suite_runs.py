@@ -198,6 +198,7 @@ def test_processes_come_to_the_same_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_ray_comes_to_the_same_numbers(tmp_path: Path) -> None:
     changes = {"budget": 128, "seeds": 1, "algos": {"ppo": PPO}}
     trained(planned(tmp_path, out=tmp_path / "here", **changes))

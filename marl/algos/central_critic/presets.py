@@ -71,8 +71,8 @@ PRESETS = (
     Preset(
         "ippo",
         FAMILY,
-        {"objective": "ppo", "critic_sees": "own", "normalize_values": True},
-        "ppo as the tables of cooperative games run it: each agent by itself, scaled returns.",
+        {"objective": "ppo", "critic_sees": "own"},
+        "ppo under the name that papers about teams give it: each agent by itself.",
         ("objective", "critic_sees"),
     ),
     Preset(

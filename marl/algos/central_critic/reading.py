@@ -20,7 +20,7 @@ from marl.algos.central_critic.losses import (
 )
 from marl.algos.central_critic.magnet import Magnet
 from marl.algos.central_critic.penalties import Penalty, penalties
-from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments
+from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments, take_turn
 from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
 from marl.algos.central_critic.train_batch import Minibatch, TrainBatch, columns_of, prepare, to_tensors
 from marl.algos.optimiser import STEPS, FlatOptimiser
@@ -37,6 +37,7 @@ LEFT_OUT: dict[Function, str] = {
     can_be_stacked: "policies of one shape, which are trained at once",
     job_of: "whether policies learn at once or one after the other",
     SequentialJob.log_chances: "chances under a policy",
+    SequentialJob.outcome.fget: "metrics",  # type: ignore[attr-defined]
     _teams: "numbers of groups",
     last_layers: "looks up the layer that gives values",
     error_loss: "squares, or straight lines beyond vf_huber_delta",
@@ -88,7 +89,7 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         left_out[fold_rewards] = "a column that is not learned from"
     shown += _advantages(config)
     if config.sequential_update:
-        shown += [SequentialJob.run_together, SequentialJob.training, SequentialJob.took]
+        shown += [SequentialJob.run_together, take_turn, SequentialJob.training, SequentialJob.took]
         shown += [SequentialJob.__init__, moments]
         left_out[current_logp] = "chances under a policy"
     shown += [learner._train, learner._train_batch, normalized]

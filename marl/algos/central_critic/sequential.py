@@ -45,24 +45,31 @@ class SequentialJob:
         self.moments = moments(batches, learner.task)
         count = max([int(places.max()) + 1 for places in self.moments.values()], default=0)
         self.log_factors = np.zeros(count)  # log M of each moment
+        self.before: Floats = np.zeros(0, np.float32)  # what log_chances said before this turn's gradient steps
         self.metrics: dict[PolicyID, dict[str, float]] = {}
         self.error: Exception | None = None
 
     @classmethod
     def run_together(cls, jobs: Sequence[SequentialJob]) -> Sequence[Any]:
         """Metrics of each, or its error."""
-        turns = max(len(job.order) for job in jobs)
-        for turn in range(turns):
-            takers = [job for job in jobs if job.error is None and turn < len(job.order)]
-            before = [job.log_chances(turn) for job in takers]
-            results = together.run([job.training(turn) for job in takers])
-            for job, old, result in zip(takers, before, results, strict=True):
-                job.took(turn, old, result)
-        return [job.metrics if job.error is None else job.error for job in jobs]
+        most = max(len(job.order) for job in jobs)
+        for turn in range(most):
+            take_turn([job for job in jobs if job.has_turn(turn)], turn)
+        return [job.outcome for job in jobs]
+
+    def has_turn(self, turn: int) -> bool:
+        """Whether there is one: an error ends the turns of a learner."""
+        return self.error is None and turn < len(self.order)
+
+    @property
+    def outcome(self) -> Any:
+        """Metrics of all policies, or what went wrong."""
+        return self.metrics if self.error is None else self.error
 
     def training(self, turn: int) -> TrainingJob:
         """The gradient steps of this turn's policy, whose rows say what those before it have changed."""
         name = self.order[turn]
+        self.before = self.log_chances(turn)
         factors = np.exp(self.log_factors[self.moments[name]]).astype(np.float32)
         return TrainingJob(self.learner, (name,), {name: self.batches[name].with_columns(factors=factors)})
 
@@ -71,7 +78,7 @@ class SequentialJob:
         name = self.order[turn]
         return current_logp(self.learner.actors[name], self.batches[name])
 
-    def took(self, turn: int, before: Floats, result: Any) -> None:
+    def took(self, turn: int, result: Any) -> None:
         """The turn is over: what follows is weighed by how much more likely the policy's actions have become."""
         if isinstance(result, Exception):
             self.error = result
@@ -79,7 +86,15 @@ class SequentialJob:
         name = self.order[turn]
         self.metrics |= result
         self.metrics[name]["mean_factor"] = float(np.exp(self.log_factors[self.moments[name]]).mean())
-        np.add.at(self.log_factors, self.moments[name], self.log_chances(turn) - before)
+        np.add.at(self.log_factors, self.moments[name], self.log_chances(turn) - self.before)
+
+
+def take_turn(jobs: Sequence[SequentialJob], turn: int) -> None:
+    """One policy of each learner is trained; what it has changed counts for those after it."""
+    trainings = [job.training(turn) for job in jobs]
+    results = together.run(trainings)
+    for job, result in zip(jobs, results, strict=True):
+        job.took(turn, result)
 
 
 def job_of(

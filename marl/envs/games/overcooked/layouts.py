@@ -138,17 +138,26 @@ def read_layout(given: str | Sequence[str]) -> Layout:
 def _trouble(lines: tuple[str, ...]) -> str:
     """What is wrong with the lines of a kitchen; empty: nothing."""
     cells = "".join(lines)
-    if not cells or len({len(line) for line in lines}) > 1:
+    if not cells or len(set(map(len, lines))) > 1:
         return "is not a rectangle"
     unknown = sorted(set(cells) - set(CODES))
     if unknown:
         return f"has cells {', '.join(map(repr, unknown))}, which mean nothing"
-    missing = [name for letter, name in NEEDED.items() if letter not in cells]
-    if missing:
-        return f"has no {' and no '.join(name.removeprefix('a ') for name in missing)}"
-    if sorted(letter for letter in cells if letter in "A01") not in (["0", "1"], ["A", "A"]):
+    return _missing(cells) or _open_border(lines)
+
+
+def _missing(cells: str) -> str:
+    names = [name.removeprefix("a ") for letter, name in NEEDED.items() if letter not in cells]
+    if names:
+        return f"has no {' and no '.join(names)}"
+    cooks = {letter: cells.count(letter) for letter in "A01"}
+    if cooks not in ({"A": 2, "0": 0, "1": 0}, {"A": 0, "0": 1, "1": 1}):
         return "does not have two cooks"
-    border = lines[0] + lines[-1] + "".join(line[0] + line[-1] for line in lines)
-    if any(CODES[letter] == FLOOR for letter in border):
-        return "is open: floor on its border"
     return ""
+
+
+def _open_border(lines: tuple[str, ...]) -> str:
+    sides = [line[0] + line[-1] for line in lines]
+    border = set("".join([lines[0], lines[-1], *sides]))
+    floor = {letter for letter, code in CODES.items() if code == FLOOR}
+    return "is open: floor on its border" if border & floor else ""

@@ -22,7 +22,7 @@ from marl.envs.games.particles.seeding import Doubles
 from marl.envs.games.particles.words import lamps, said, sayings
 
 EVE, BOB, ALICE = 0, 1, 2
-GOAL, KEY = 0, 1  # what is drawn: landmarks, of which the second one is only a number that Alice and Bob share
+GOAL = 0  # of what is drawn; the second landmark is only a number, the key that Alice and Bob share
 NUM_LANDMARKS, NUM_WORDS = 2, 4
 WORD_OF = np.eye(NUM_WORDS)[:NUM_LANDMARKS]  # [landmarks, words]
 RED, GREY = (0.75, 0.25, 0.25), (0.25, 0.25, 0.25)
@@ -49,11 +49,12 @@ class CryptoGames(HiddenGoalGames):
         for name, width in (("eve", NUM_WORDS), ("bob", 2 * NUM_WORDS), ("alice", 2 * NUM_WORDS)):
             kinds.append(AgentType(name, (f"{name}_0",), sees(width), chooses(NUM_WORDS, config.continuous_actions)))
         super().__init__(num_envs, config, bodies, kinds)
-        self.words = np.zeros((num_envs, 3, NUM_WORDS), np.float32)
+        self.heard = np.zeros((3, NUM_WORDS, num_envs), np.float32)
+        self.words = self.heard.transpose(2, 0, 1)
         self._nowhere = np.zeros_like(bodies.velocity)
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
-        self.words[:] = said(np.concatenate(actions, axis=1), NUM_WORDS, self.config.continuous_actions)
+        self.heard[:] = said(np.concatenate(actions, axis=1), NUM_WORDS, self.config.continuous_actions)
         return self._nowhere
 
     def _begin(self, env_ids: Ints, positions: Doubles) -> None:
@@ -62,8 +63,8 @@ class CryptoGames(HiddenGoalGames):
 
     def _look(self) -> None:
         eve, bob, alice = (sheet[0] for sheet in self.sights)
-        goal, key = WORD_OF[self.goals[:, GOAL]].T, WORD_OF[self.goals[:, KEY]].T
-        heard = self.words[:, ALICE].T
+        goal, key = (WORD_OF.T.take(number, axis=1) for number in self.goals_by_env)
+        heard = self.heard[ALICE]
         eve[:] = heard
         bob[:NUM_WORDS] = key
         bob[NUM_WORDS:] = heard
@@ -71,12 +72,12 @@ class CryptoGames(HiddenGoalGames):
         alice[NUM_WORDS:] = key
 
     def _pay(self) -> Floats:
-        guesses = self.words[:, [EVE, BOB]]
-        off = np.square(guesses - WORD_OF[self.goals[:, GOAL]][:, None]).sum(axis=2)  # [E, 2]
-        off *= guesses.any(axis=2)  # silence costs nothing
+        guesses = self.heard[:ALICE]
+        off = np.square(guesses - WORD_OF.T.take(self.goals_by_env[GOAL], axis=1)).sum(axis=1)  # [2, E]
+        off *= guesses.any(axis=1)  # silence costs nothing
         rewards = np.empty((self.num_envs, 3), np.float32)
-        rewards[:, EVE] = -off[:, EVE]
-        rewards[:, BOB] = rewards[:, ALICE] = off[:, EVE] - off[:, BOB]
+        rewards[:, EVE] = -off[EVE]
+        rewards[:, BOB] = rewards[:, ALICE] = off[EVE] - off[BOB]
         return rewards
 
     @property

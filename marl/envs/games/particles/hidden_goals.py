@@ -16,7 +16,10 @@ from marl.errors import EnvError
 
 
 class HiddenGoalGames(ParticleGames):
-    """``goals`` ``[E, num_goals]`` are numbers of landmarks, drawn anew with every episode, each on its own."""
+    """``goals`` ``[E, num_goals]`` are numbers of landmarks, drawn anew with every episode, each on its own.
+
+    It is a view of ``goals_by_env`` ``[num_goals, E]``, which ends with the axis of the copies as all arrays of a step do.
+    """
 
     state_arrays: tuple[str, ...] = (*ParticleGames.state_arrays, "goals")
     num_goals = 1
@@ -24,7 +27,8 @@ class HiddenGoalGames(ParticleGames):
     def __init__(self, num_envs: int, config: ParticleConfig, bodies: Bodies, kinds: Sequence[AgentType]) -> None:
         super().__init__(num_envs, config, bodies, kinds)
         self.num_landmarks = bodies.num_bodies - bodies.num_movers
-        self.goals = np.zeros((num_envs, self.num_goals), np.int64)
+        self.goals_by_env = np.zeros((self.num_goals, num_envs), np.int64)
+        self.goals = self.goals_by_env.T
         self._env_ids = np.arange(num_envs)
 
     def _draw_secret(self, env_ids: Ints, luck: Doubles) -> None:
@@ -48,7 +52,8 @@ class HiddenGoalGames(ParticleGames):
 
     def _goal_bodies(self, goal: int = 0) -> Ints:
         """``[E]``: which body is this goal."""
-        return self.bodies.num_movers + self.goals[:, goal]
+        bodies: Ints = self.bodies.num_movers + self.goals_by_env[goal]
+        return bodies
 
     def _distance_to_goal(self, movers: slice | int, goal: int = 0) -> Doubles:
         """``[n, E]`` for a slice of movers, ``[E]`` for one: how far they are from this goal."""

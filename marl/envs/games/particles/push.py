@@ -54,7 +54,7 @@ class PushGames(HiddenGoalGames):
         adversary[6:8] = bodies.offset[:, ADVERSARY, AGENT]
         agent[0:2] = bodies.velocity[:, AGENT]
         agent[2:4] = self._offset_to_goal(slice(AGENT, AGENT + 1))[:, 0]
-        agent[4:7] = AGENT_COLOURS[self.goals[:, 0]].T
+        agent[4:7] = AGENT_COLOURS.T.take(self.goals_by_env[0], axis=1)
         agent[7:11] = self._landmarks_from(AGENT)
         agent[11:17] = COLOURS.reshape(6, 1)
         agent[17:19] = bodies.offset[:, AGENT, ADVERSARY]

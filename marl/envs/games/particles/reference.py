@@ -54,10 +54,11 @@ class ReferenceGames(HiddenGoalGames):
         width = 2 + 2 * NUM_LANDMARKS + 3 + NUM_WORDS
         kind = AgentType("agent", ids("agent", 2), sees(width), chooses(count, config.continuous_actions))
         super().__init__(num_envs, config, bodies, [kind])
-        self.words = np.zeros((num_envs, 2, NUM_WORDS), np.float32)
+        self.heard = np.zeros((2, NUM_WORDS, num_envs), np.float32)
+        self.words = self.heard.transpose(2, 0, 1)
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
-        moves, self.words[:] = moves_and_words(actions[0], NUM_WORDS, self.config.continuous_actions)
+        moves, self.heard[:] = moves_and_words(actions[0], NUM_WORDS, self.config.continuous_actions)
         return self._moves(moves)
 
     def _begin(self, env_ids: Ints, positions: Doubles) -> None:
@@ -69,8 +70,8 @@ class ReferenceGames(HiddenGoalGames):
         sheet[:, 0:2] = self.bodies.velocity.swapaxes(0, 1)
         landmarks = sheet[:, 2:8].reshape(2, NUM_LANDMARKS, 2, self.num_envs)
         landmarks[:] = self.bodies.offset[:, AGENTS, LANDMARKS].transpose(1, 2, 0, 3)
-        sheet[:, 8:11] = COLOURS[self.goals].transpose(1, 2, 0)
-        sheet[:, 11:] = self.words[:, OTHER].transpose(1, 2, 0)
+        sheet[:, 8:11] = COLOURS.T.take(self.goals_by_env, axis=1).swapaxes(0, 1)
+        sheet[:, 11:] = self.heard[OTHER]
 
     def _pay(self) -> Floats:
         ratio = self.config.local_ratio

@@ -52,10 +52,11 @@ class SpeakerListenerGames(ParticleGames):
         ]
         super().__init__(num_envs, config, bodies, kinds)
         self.goal = np.zeros(num_envs, np.int64)
-        self.word = np.zeros((num_envs, NUM_WORDS), np.float32)
+        self.heard = np.zeros((1, NUM_WORDS, num_envs), np.float32)
+        self.word = self.heard[0].T
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
-        self.word[:] = said(actions[SPEAKER][:, 0], NUM_WORDS, self.config.continuous_actions)
+        self.heard[:] = said(actions[SPEAKER], NUM_WORDS, self.config.continuous_actions)
         directions = np.zeros_like(self.bodies.velocity)
         directions[:, LISTENER:] = self._moves(actions[LISTENER])
         return directions
@@ -80,7 +81,7 @@ class SpeakerListenerGames(ParticleGames):
         listener[0:2] = self.bodies.velocity[:, LISTENER]
         landmarks = listener[2 : 2 + 2 * NUM_LANDMARKS].reshape(NUM_LANDMARKS, 2, self.num_envs)
         landmarks[:] = self.bodies.offset[:, LISTENER, 2:].swapaxes(0, 1)
-        listener[2 + 2 * NUM_LANDMARKS :] = self.word.T
+        listener[2 + 2 * NUM_LANDMARKS :] = self.heard[0]
 
     def _pay(self) -> Floats:
         distance = self.bodies.distance[LISTENER, 2 + self.goal, np.arange(self.num_envs)]

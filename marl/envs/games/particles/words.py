@@ -11,19 +11,20 @@ from marl.envs.games.particles.drawing import Disc
 from marl.envs.games.particles.games import NUM_MOVES
 
 
-def said(actions: Array, num_words: int, continuous: bool) -> Floats:
-    """How loud each word is, ``[E, n, num_words]``, of words ``[E, n]`` or, continuous, of ``[E, n, num_words]``."""
+def said(actions: Array, num_words: int, continuous: bool) -> Array:
+    """How loud each word is, ``[n, num_words, E]``, of words ``[E, n]`` or, continuous, of ``[E, n, num_words]``."""
     if continuous:
-        return np.clip(actions, 0, 1).astype(np.float32)
-    return np.eye(num_words, dtype=np.float32)[actions]
+        return np.clip(actions, 0, 1).transpose(1, 2, 0)
+    loud: Array = actions.T[:, None] == np.arange(num_words)[:, None]
+    return loud
 
 
-def moves_and_words(actions: Array, num_words: int, continuous: bool) -> tuple[Array, Floats]:
+def moves_and_words(actions: Array, num_words: int, continuous: bool) -> tuple[Array, Array]:
     """Takes actions apart in which agents move and speak: ``move + 5 * word``, or five numbers and then one per word."""
     if continuous:
         return actions[..., :NUM_MOVES], said(actions[..., NUM_MOVES:], num_words, continuous)
-    words, moves = np.divmod(actions, NUM_MOVES)
-    return moves, said(words, num_words, continuous)
+    words = actions // NUM_MOVES
+    return actions - NUM_MOVES * words, said(words, num_words, continuous)
 
 
 def names_of_moves_and_words(moves: Sequence[str], num_words: int) -> tuple[str, ...]:

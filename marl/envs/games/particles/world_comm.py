@@ -75,7 +75,8 @@ class WorldCommGames(ParticleGames):
         kinds = [self._kind(config, k, name) for k, name in enumerate(self.teams)]
         super().__init__(num_envs, config, bodies, kinds)
         self.starts_within[movers:] = STANDING_WITHIN
-        self.words = np.zeros((num_envs, 1, NUM_WORDS), np.float32)
+        self.heard = np.zeros((1, NUM_WORDS, num_envs), np.float32)
+        self.words = self.heard.transpose(2, 0, 1)
 
     @staticmethod
     def _teams(chasing: int, movers: int) -> dict[str, Ints]:
@@ -98,7 +99,7 @@ class WorldCommGames(ParticleGames):
     # -- playing ---------------------------------------------------------------------------------------------------
 
     def _directions(self, actions: Sequence[Array]) -> Doubles:
-        led, self.words[:] = moves_and_words(actions[LEADER], NUM_WORDS, self.config.continuous_actions)
+        led, self.heard[:] = moves_and_words(actions[LEADER], NUM_WORDS, self.config.continuous_actions)
         return self._moves(np.concatenate([led, *actions[1:]], axis=1))
 
     def _begin(self, env_ids: Ints, positions: Doubles) -> None:
@@ -128,7 +129,7 @@ class WorldCommGames(ParticleGames):
         inside = self._in_forests()
         visible = self._visible(inside)
         where = np.where(inside, np.float32(1), np.float32(-1))
-        word = self.words[:, 0].T
+        word = self.heard[0]
         for name, sheet, look in zip(self.teams, self.sights, self.looks, strict=True):
             column = look.write_bodies(sheet, visible)
             if name == "agent":
