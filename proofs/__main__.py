@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from marl.errors import UserError
-from proofs.adoption import adopt
 from proofs.declaration import Places, Proof, choose, read_proofs
 from proofs.envs import Case, CaseResult, read_sweep, verdict_of
 from proofs.envs_page import write_envs_page
@@ -38,9 +37,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if given.list:
             return _list(claims, cases, places, console)
         try:
-            if given.adopt:
-                held = _adopt(claims, places, given, console)
-            elif given.check:
+            if given.check:
                 held = _replay(claims, places, given, console)
             else:
                 held = _bring_up(claims, cases, places, given, console)
@@ -53,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     except KeyboardInterrupt:
         console.print("stopped; finished seeds are kept. Go on with the same command.")
         return 130
-    console.print(f"{sum(held)} of {len(held)} proofs {'are fresh' if given.check or given.adopt else 'hold'}")
+    console.print(f"{sum(held)} of {len(held)} proofs {'are fresh' if given.check else 'hold'}")
     return 0 if all(held) else 1
 
 
@@ -68,11 +65,10 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="Replay and say what is fresh and what is stale; run no proof."
     )
     parser.add_argument(
-        "--adopt",
+        "--one-seed",
         action="store_true",
-        help="Of results without hashes, replay the first evaluations; keep hashes if equal.",
+        help="Replay the first seed of each proof only; a proof is kept as fresh after all of them.",
     )
-    parser.add_argument("--one-seed", action="store_true", help="Replay the first seed of each proof only.")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="Replays side by side. Default: 2.")
     parser.add_argument("--cheapest", action="store_true", help="In the order of what they took the last time.")
     parser.add_argument(
@@ -108,22 +104,6 @@ def _replay(claims: Sequence[Proof], places: Places, given: argparse.Namespace, 
 
     check(claims, places, given.one_seed, max(1, given.jobs), told)
     return list(fresh.values())
-
-
-def _adopt(claims: Sequence[Proof], places: Places, given: argparse.Namespace, console: Console) -> list[bool]:
-    """Which proofs have hashes now, of those that had none."""
-    until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
-    held = []
-    for proof in sorted(claims, key=lambda proof: _seconds(proof, places)) if given.cheapest else claims:
-        results = read_results(places.results / f"{proof.name}.json")
-        if results is None or results.missing(proof) or results.has_openings:
-            continue
-        if until is not None and time.monotonic() > until:
-            break
-        why = adopt(proof, places, results)
-        held.append(not why)
-        console.print(f"{proof.name}: {why or 'adopted'}", soft_wrap=True)
-    return held
 
 
 def _bring_up(

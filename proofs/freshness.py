@@ -74,7 +74,10 @@ def check(proofs: Sequence[Proof], places: Places, one_seed: bool, jobs: int, ch
 
 
 def check_file(path: Path, proof: Proof, places: Places, one_seed: bool) -> Standing | None:
-    """What is known of one file of results, after a replay where it is needed; None if there is nothing in it."""
+    """What is known of one file of results, after a replay where it is needed; None if there is nothing in it.
+
+    What ``one_seed`` alone shows is told and not kept, unless it came out otherwise.
+    """
     results = read_results(path)
     if results is None or not results.seeds:
         return None
@@ -87,6 +90,8 @@ def check_file(path: Path, proof: Proof, places: Places, one_seed: bool) -> Stan
         )
     except TrainingError as error:  # it was killed, or cannot run here: nothing is known
         return Standing("unchecked", str(error))
+    if one_seed and len(results.seeds) > 1 and replay.standing.state == "fresh":
+        return Standing("fresh", "by its first seed; not kept")  # the others have to be looked at before it is
     results.standing, results.sources = replay.standing, replay.sources
     write_results(path, proof, results)
     return replay.standing

@@ -33,9 +33,6 @@ they say:
 - *other machine*: the replay differs, but processor, torch or numpy are others, which round in other places. Run it there
   where it was measured, or measure it anew with `--force`. (Numbers that agree up to a thousandth count as the same.)
 
-Results from before hashes were kept got theirs by `--adopt`, where at least two evaluations of every seed that are no whole
-numbers came out to the last digit, and nothing was changed in scenario or declaration since (`compared` in the results).
-
 Replayed are: of a run, the iterations until its weights have moved twice and it was evaluated, but no more than about three
 seconds of them, then an evaluation, the learned tables and a few matches where the proof has such; recordings are made anew.
 Where workers or clients play on while the learner learns, the same without them, in one process, because what they collect

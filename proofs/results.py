@@ -43,7 +43,6 @@ class SeedResult:
     tables: dict[str, Table] = field(default_factory=dict)
     matches: list[Tally] = field(default_factory=list)
     first: Opening | None = None  # None: measured before first iterations were kept
-    compared: int = 0  # evaluations that came out the same before `first` was kept later; see adoption.py
     sources: Sources = field(default_factory=dict)  # modules that the run loaded; kept once for all seeds of a proof
 
     def reached_at(self, goal: dict[str, float], budget: int) -> int | None:
@@ -149,7 +148,6 @@ def read_results(path: Path) -> Results | None:
                 row["tables"],
                 [Tally(**tally) for tally in row.get("matches", [])],
                 Opening(**row["first"]) if row.get("first") else None,
-                row.get("compared", 0),
             )
             for row in raw["seeds"]
         ]

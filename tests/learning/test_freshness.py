@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ import numpy as np
 import pytest
 import yaml
 
-import proofs.adoption
 import proofs.freshness
 import proofs.runner
 from marl.algos.tabular import updates
 from proofs.__main__ import ROOT, main
-from proofs.adoption import _telling
 from proofs.apart import apart
 from proofs.declaration import Places, Proof, read_proofs
 from proofs.freshness import standing_of
@@ -53,7 +50,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
         (tmp_path / folder).mkdir()
     write(places, "tables", TABLES)
     declare(places)
-    for module in (proofs.runner, proofs.freshness, proofs.adoption):
+    for module in (proofs.runner, proofs.freshness):
         monkeypatch.setattr(module, "apart", here)
     return places
 
@@ -126,6 +123,19 @@ def test_a_changed_file_is_replayed_and_a_changed_rule_is_stale_and_runs_again(
     assert main(["--check"], project.root) == 1  # the old rule is the one that differs now
 
 
+def test_one_seed_tells_and_certifies_nothing_for_the_others(
+    project: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([], project.root) == 0
+    pretend_that_a_file_was_another(project)
+    assert main(["--check", "--one-seed"], project.root) == 0
+    assert "tables: fresh (by its first seed; not kept)" in capsys.readouterr().out
+    assert standing_of(stored(project), only(project), project).state == "unchecked"
+    use_another_rule(monkeypatch)
+    assert main(["--check", "--one-seed"], project.root) == 1
+    assert standing_of(stored(project), only(project), project).state == "stale"
+
+
 def test_a_comment_another_name_and_another_limit_change_nothing(
     project: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,48 +202,6 @@ def test_new_seeds_replace_old_ones_when_all_of_them_are_there(
     assert ran == [0, 1, 1]
     assert not project.unfinished(only(project)).exists()
     assert list(stored(project).seeds) == [0, 1]
-
-
-# -- results from before hashes were kept ------------------------------------------------------------------------------
-
-
-def test_old_results_get_hashes_if_their_first_evaluations_come_out_to_the_last_digit(
-    project: Places, capsys: pytest.CaptureFixture[str]
-) -> None:
-    keys = {"set": {"evaluation.explore": True, "evaluation.episodes": 7}, "budget": 64 * 8}
-    declare(project, **keys)
-    assert main([], project.root) == 0
-    measured = stored(project).seeds
-    path = project.results / "tables.json"
-    content = json.loads(path.read_text())
-    for row in content["seeds"]:
-        del row["first"], row["compared"]
-    del content["setting"], content["sources"], content["standing"]
-    path.write_text(json.dumps({**content, "fingerprint": "of texts"}))
-    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a")):
-        subprocess.run(["git", *words], cwd=project.root, check=True)
-
-    declare(project, **{**keys, "budget": 1024})
-    assert main(["--adopt"], project.root) == 1
-    assert "budget of its declaration is 1024, was 512" in capsys.readouterr().out
-    declare(project, **keys)
-    assert main(["--adopt"], project.root) == 0
-    adopted = stored(project)
-    assert standing_of(adopted, only(project), project).state == "fresh"
-    assert [result.compared for result in adopted.seeds.values()] == [2, 2]
-    assert [result.first for result in adopted.seeds.values()] == [result.first for result in measured.values()]
-
-    content["seeds"][1]["evaluations"][1][1][REWARD] += 1e-9
-    path.write_text(json.dumps({**content, "fingerprint": "of texts"}))
-    assert main(["--adopt"], project.root) == 1
-    assert "tables: seed 1: evaluation 2 is" in capsys.readouterr().out
-    assert stored(project).seeds[0].first is None  # all seeds or none
-
-
-def test_whole_numbers_tell_too_little_to_adopt_by() -> None:
-    whole = [(step, {REWARD: 7.0}) for step in range(20)]
-    assert _telling(SeedResult(0, whole, 1.0)) is None
-    assert _telling(SeedResult(0, [whole[0], (1, {REWARD: 7.1}), (2, {REWARD: 6.9}), *whole], 1.0)) == 3
 
 
 # -- hashes ------------------------------------------------------------------------------------------------------------
