@@ -18,7 +18,7 @@ from marl.old_names import with_current_names
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.rollout.config import EvaluationConfig
-from marl.runs.old_defaults import with_old_defaults
+from marl.runs.old_defaults import as_it_ran
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed, to_plain
 
@@ -42,8 +42,7 @@ FREE = frozenset(
 
 def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse to go on where a key changed that the saved state depends on; a new name for the same thing is no change."""
-    saved = with_new_keys(with_old_defaults(with_current_names(saved)))
-    here = with_current_names(here)
+    saved, here = with_new_keys(as_it_ran(with_current_names(saved))), with_current_names(here)
     changed = []
     for key in _differences(saved, here):
         block = key.split(".")[0]
@@ -58,7 +57,8 @@ def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) 
 
 
 def with_new_keys(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored scenario with the keys that have come since it was written: it ran as their defaults do."""
+    """A stored scenario with the keys that have come since it was written: it ran as their defaults do,
+    but for those of ``as_it_ran``."""
     full = _filled(saved, Scenario)
     sections: dict[str, type[Config]] = {
         "model": ModelConfig,
