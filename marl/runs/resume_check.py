@@ -18,6 +18,7 @@ from marl.old_names import with_current_names
 from marl.policies.config import ExplorationConfig, ModelConfig
 from marl.populations.config import PopulationConfig
 from marl.rollout.config import EvaluationConfig
+from marl.runs.old_defaults import with_old_defaults
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed, to_plain
 
@@ -41,7 +42,8 @@ FREE = frozenset(
 
 def check_same(folder: Path, saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Refuse to go on where a key changed that the saved state depends on; a new name for the same thing is no change."""
-    saved, here = with_new_keys(with_current_names(saved)), with_current_names(here)
+    saved = with_new_keys(with_old_defaults(with_current_names(saved)))
+    here = with_current_names(here)
     changed = []
     for key in _differences(saved, here):
         block = key.split(".")[0]

@@ -28,6 +28,7 @@ from marl.policies.policy import Policy
 from marl.registry import used_packages
 from marl.runs.checkpoint import TO_PLAY, find_checkpoint, read_part
 from marl.runs.loggers import leads_out
+from marl.runs.old_defaults import with_old_defaults
 from marl.runs.resume import TO_RESUME, find_resumable
 from marl.scenario.config import Scenario
 from marl.scenario.describe import can_be_replayed
@@ -217,8 +218,7 @@ def stored_scenario(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder} is damaged: its part 'run' holds no scenario. Take another checkpoint.")
     # Before anything else looks at it: names and texts in it end up in messages on a terminal.
     check_texts(scenario, f"{folder}, scenario")
-    current_names: dict[str, Any] = with_current_names(scenario)
-    return current_names
+    return with_old_defaults(with_current_names(scenario))
 
 
 def check_stays_inside(directory: Path) -> None:

@@ -222,6 +222,12 @@ def test_qmix_moves_agents_mixer_and_their_slow_copies_as_the_page_that_students
         pairs += mixer_layers(learner.teams[0].mixer, team.mixer)
         slow = layers(learner.targets["default_policy"].model, target.agents.layers)
         slow += mixer_layers(learner.teams[0].target_mixer, target.mixer)
+        with (
+            torch.no_grad()
+        ):  # as large as those of the page: with tiny ones Adam divides rounding errors by rounding errors
+            for ours in (learner.teams[0].mixer, learner.teams[0].target_mixer):
+                for parameter in (*ours.b1.parameters(), *ours.v.parameters()):  # type: ignore[union-attr]
+                    parameter.mul_(10)
         copy_weights([*pairs, *slow])
         optimiser = torch.optim.Adam(team.parameters(), lr=config.lr, eps=1e-5)
         replay, rng, number = qmix.Replay(100), deepcopy(learner.rng), 0

@@ -188,7 +188,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("hysteretic", {"huber_delta": 0.1, "prioritized_replay": True}),
     ("qmix", {"negative_error_weight": 0.3}),
     ("qmix", {"normalize_rewards": False, "normalize_state": False}),
-    ("qmix", {"huber_delta": 0.1, "hypernet_embed": 5}),
+    ("qmix", {"huber_delta": 2.0, "hypernet_embed": 5}),
     ("dqn", {"prioritized_replay": True, "n_step": 3}),
     ("qmix", {"prioritized_replay": True}),
     ("vdn", {"env_config": {"come_and_go": True}}),

@@ -23,7 +23,7 @@ from marl.algos.qmix.mixers import MIXERS, Mixer, MonotonicMixer, _HyperNet
 from marl.algos.qmix.report import summary
 from marl.algos.qmix.returns_seen import Extremes, ReturnsSeen, _starts
 from marl.algos.qmix.reward_unit import RewardUnit
-from marl.algos.qmix.teams import Team, _as_learned
+from marl.algos.qmix.teams import Team, _as_learned, discounted_steps
 from marl.algos.qmix.values import (
     MemberTape,
     MemberValues,
@@ -67,6 +67,10 @@ LEFT_OUT: dict[Function, str] = {
     MonotonicMixer.set_unit: "the mixer's unit",
     Mixer.set_unit: "mixers without one",
     RewardUnit.observe: "sizes of rewards",
+    RewardUnit.mean.fget: "center_rewards",  # type: ignore[attr-defined]
+    QmixLearner._centred: "the same",
+    discounted_steps: "the same",
+    QmixLearner.unit.fget: "looks up the unit",  # type: ignore[attr-defined]
     RewardUnit.known.fget: "the same",  # type: ignore[attr-defined]
     QmixConfig.normalizes.fget: "looks up a key",  # type: ignore[attr-defined]
     ValuePolicy._in_rewards: "a product with the unit",
