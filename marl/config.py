@@ -142,7 +142,7 @@ def explain(
 
 
 # Of a key of several types pydantic also names the type, as if it were a key below.
-ALTERNATIVE = re.compile(r"(constrained-)?(int|float)|list\[.+\]")
+ALTERNATIVE = re.compile(r"(constrained-)?(int|float|str)|list\[.+\]")
 MOST_KEYS = 40  # beyond, a list of all keys hides the message
 
 
