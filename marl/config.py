@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -140,11 +141,13 @@ def explain(
     return ConfigError("\n".join(dict.fromkeys(lines)))
 
 
+# Of a key of several types pydantic also names the type, as if it were a key below.
+ALTERNATIVE = re.compile(r"(constrained-)?(int|float|str)|list\[.+\]")
 MOST_KEYS = 40  # beyond, a list of all keys hides the message
 
 
 def _line(problem: ErrorDetails, where: str, known: list[str], hints: Mapping[str, str]) -> str:
-    path = ".".join(str(part) for part in problem["loc"])
+    path = ".".join(str(part) for part in problem["loc"] if not ALTERNATIVE.fullmatch(str(part)))
     if problem["type"] == "extra_forbidden":
         return f"{where}: unknown key {path!r}.{_remedy(str(problem['loc'][-1]), known, hints)}"
     if problem["type"] == "missing":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from marl.config import Config
 
 METRIC = "evaluation.episode_reward_mean"
+MOST_SEEDS = 1000
+Seeds = Annotated[int, Field(gt=0, le=MOST_SEEDS)] | list[NonNegativeInt]
 
 
 class Published(Config):
@@ -38,9 +40,7 @@ class Entry(Config):
     goal: float | None = Field(
         None, description="Value that the last evaluation has to reach. The same order as for budget."
     )
-    seeds: PositiveInt | list[NonNegativeInt] | None = Field(
-        None, description="Other seeds than those of the suite. The same order as for budget."
-    )
+    seeds: Seeds | None = Field(None, description="Other seeds than those of the suite. The same order as for budget.")
     early_stop: EarlyStop | Literal["off"] | None = Field(
         None, description="Another rule than the suite's; off: none. The same order as for budget."
     )
@@ -82,9 +82,7 @@ class Suite(Config):
     suite: str = Field(min_length=1, description="Name of the suite: its folder, its section of a page, its pictures.")
     title: str = Field("", description="Heading of the section. Default: the name.")
     about: str = Field("", description="Sentences above the table.")
-    seeds: PositiveInt | list[NonNegativeInt] = Field(
-        5, description="Seeds of every cell: a number of them, from 0 on, or a list."
-    )
+    seeds: Seeds = Field(5, description="Seeds of every cell: a number of them, from 0 on, or a list.")
     metric: str = Field(METRIC, description="Result field that is shown, compared and held against goals.")
     budget: PositiveInt | None = Field(None, description="Env steps per run where nothing else says how many.")
     stacked: Literal["auto"] | bool = Field(

@@ -111,7 +111,8 @@ def plan_suite(loaded: LoadedSuite, out: Path | None = None, only: Sequence[str]
         try:
             cells.append(_planned(loaded.config, cell, folder))
         except UserError as error:
-            problems[cell.name] = str(error)
+            # Without the name in front of every line, equal mistakes of several cells are told once.
+            problems[cell.name] = str(error).replace(f", {cell.name}: ", ": ").replace(f"{cell.name}: ", "")
     wanted = {name: error for name, error in problems.items() if not only or name in only}
     if wanted:
         raise _cannot_be_run(loaded, wanted)
@@ -137,8 +138,8 @@ def _planned(config: Suite, cell: Cell, folder: Path) -> PlannedCell:
     scenario = compose({**raw, "seed": cell.seeds[0]}, cell.name)
     setup = resolve(scenario)
     policies = list(setup.policies)
+    check_metric(cell.name, scenario, policies, cell.metric, "metric")  # first: the goal is one of the metric
     check_fields(scenario, policies)
-    check_metric(cell.name, scenario, policies, cell.metric, "metric")
     raw["stacked"] = _stacks(config, cell, raw, setup)
     return PlannedCell(cell, raw, folder / cell.folder)
 

@@ -57,6 +57,11 @@ def test_every_shipped_scenario_has_a_proof_with_its_results() -> None:
     assert {path.stem for path in SCENARIOS} - proved == set()
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_scenarios_of_benchmarks_can_be_set_up(path: Path) -> None:
+    resolve(load_scenario(path))
+
+
 @pytest.mark.parametrize("path", sorted(PLACES.results.glob("*.json")), ids=lambda path: path.stem)
 def test_cached_results_parse_and_belong_to_a_proof(path: Path) -> None:
     results = read_results(path)
