@@ -22,7 +22,7 @@ PLAYED = frozenset(
 ACTING = frozenset(
     {
         "critic_sees", "objective", "dueling", "num_atoms", "v_min", "v_max", "anticipatory", "noisy", "sigma0", "temperature",
-        "initial_value", "float_states", "max_states", "normalize_values",
+        "initial_value", "float_states", "max_states", "normalize_values", "normalize_rewards", "reward_scale",
     }
 )  # fmt: skip
 """Keys of algorithms that acting policies are built from (``LearnerConfig.acting``)."""

@@ -145,8 +145,8 @@ def test_values_come_from_the_memory_that_acts_only_where_a_critic_sees_its_own_
 
 
 def test_what_policies_of_values_have_to_know_is_told_by_their_keys() -> None:
-    assert ALGOS["dqn"].configure(dueling=True).acting == {"dueling": True}
-    assert ALGOS["dqn"].configure(dueling=False).acting == {"dueling": False}
+    assert ALGOS["dqn"].configure(dueling=True).acting == {"dueling": True, "units": True}
+    assert ALGOS["dqn"].configure(dueling=False, normalize_rewards=False).acting == {"dueling": False}
     atoms = ALGOS["dqn"].configure(num_atoms=5, v_min=-2.0, v_max=3.0).acting
     assert {key: atoms[key] for key in ("num_atoms", "v_min", "v_max")} == {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
     assert ALGOS["nfsp"].configure(anticipatory=0.3, dueling=True).acting == {"dueling": True, "anticipatory": 0.3}

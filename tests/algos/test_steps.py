@@ -18,6 +18,8 @@ FALLING = [[0, 16.0], [64, 0.0]]  # in the middle of it after 32 env steps
 COMMON_LAYERS = {"policy_mapping_fn": "per_agent", "shared": {"encoder": "common"}}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     **{algo: (algo, {}) for algo in ALGOS if ALGOS[algo].family.name != "tabular"},  # which has no gradient
+    # A new scale of returns rescales the last layer of the critic, besides what its gradient does.
+    **{algo: (algo, {"normalize_values": False}) for algo in ALGOS if ALGOS[algo].defaults.get("normalize_values")},
     # No more than 64 env steps, and weights that only updates change.
     "deep_cfr": ("deep_cfr", {"horizon": 2, "restart_regrets": False}),
     "escher": ("escher", {"horizon": 2, "restart_regrets": False, "traversals": 6}),
