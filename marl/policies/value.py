@@ -313,6 +313,11 @@ class ValuePolicy(NetworkPolicy):
 
     # -- the unit of the network -----------------------------------------------------------------------------------
 
+    @property
+    def counts_in_a_unit(self) -> bool:
+        """Whether a learner has set one: a policy that was built just now counts in rewards."""
+        return self.unit is not None and float(self.unit) != 1.0
+
     @torch.no_grad()
     def set_unit(self, unit: float, *, keep_values: bool) -> None:
         """Count in this unit from now on. ``keep_values``: the last layer is divided by what the unit is multiplied by, so

@@ -15,13 +15,14 @@ from marl.algos.qmix.mixers import MonotonicMixer
 from marl.algos.qmix.reward_unit import RewardUnit
 from marl.errors import UserError
 from marl.policies.networks import seeded
+from marl.training.learners import build_learners
 from tests.algos.updates import one_update
 
 
 def observed(*rounds: list[float], centred: bool = False) -> RewardUnit:
     unit = RewardUnit(centred)
     for rewards in rounds:
-        unit.observe(np.array(rewards, np.float32), np.ones(len(rewards)))
+        unit.observe(np.array(rewards, np.float32), np.ones(len(rewards), np.float32))
     return unit
 
 
@@ -97,10 +98,11 @@ def test_no_value_changes_when_the_unit_does(algo: str, memory: dict[str, Any]) 
             assert [p.shape for p in policy.model.last_layer()] == [(policy.num_actions, 4), (policy.num_actions,)]
             return
         before, unit = told(learner), learner.reward_unit.value
-        learner._set_unit(7.5 * unit, keep_values=True)
+        learner._set_unit(7.5 * unit)
         for mine, theirs in zip(told(learner), before, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
-        learner._set_unit(15 * unit, keep_values=False)
+        learner.learned.clear()
+        learner._set_unit(15 * unit)
         values, *_ = told(learner)
         torch.testing.assert_close(values, 2 * before[0], rtol=1e-5, atol=1e-6)
 
@@ -117,6 +119,43 @@ def test_networks_count_in_the_unit_of_all_rewards_so_far_and_their_layers_in_no
         inputs = policy.inputs(torch.zeros(2, policy.kind.obs_width), torch.zeros(2, dtype=torch.int64))
         plain = policy.model.network(inputs[0])
         torch.testing.assert_close(policy.run(inputs, 0)[0], plain * policy.unit)
+
+
+def test_values_that_were_loaded_stay_what_they_are_although_this_run_has_not_learned_yet() -> None:
+    with one_update("dqn") as first:
+        first.train()
+        (weights,) = first.get_weights().values()
+    with one_update("dqn", learning_starts=10_000) as trainer:
+        trainer.policies["default_policy"].set_weights(weights)
+        setup = trainer.setup
+        (learner,) = build_learners(
+            setup.plans, setup.roles, trainer.policies, setup.task, 5
+        )  # as a run with `load` does
+        assert isinstance(learner, QmixLearner)
+        before = told(learner)
+        batch = trainer.workers.collect(8).batch
+        learner.learn(batch.with_rewards(batch.rewards * np.float32(4)))
+        assert not learner.counters["num_updates"]
+        (policy,) = learner.values.values()
+        assert float(policy.unit) > 2 * float(weights["unit"])  # type: ignore[arg-type]
+        for mine, theirs in zip(told(learner), before, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+        again = learner_of(trainer)
+        again.load_state_dict(learner.state_dict())
+        assert again.loaded == {"default_policy"}
+
+
+def test_a_policy_that_begins_to_learn_later_has_nothing_to_keep() -> None:
+    with one_update("dqn") as trainer:
+        learner = learner_of(trainer)
+        trainer.train()
+        learner.learned.clear()  # as of a policy that was frozen while others learned
+        before, unit = told(learner), learner.reward_unit.value
+        learner._set_unit(2 * unit)
+        for mine, theirs in zip(told(learner), before, strict=True):
+            torch.testing.assert_close(mine, 2 * theirs, rtol=1e-5, atol=1e-6)
+        trainer.train()
+        assert learner.learned == {"default_policy"}
 
 
 @pytest.mark.parametrize("algo", ["dqn", "vdn", "qmix"])

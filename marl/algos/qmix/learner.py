@@ -90,6 +90,8 @@ class QmixLearner(OffPolicyLearner):
         self.drawing = Drawing(config, self.members, self.values, self.targets)
         self.update_ratio = UpdateRatio(config)
         self.reward_unit = RewardUnit(config.center_rewards)
+        self.loaded = _with_units(self.values)  # learned in another run
+        self.learned: set[PolicyID] = set()  # from rewards, in this run
         self.returns_seen = ReturnsSeen(config.gamma)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
@@ -107,28 +109,28 @@ class QmixLearner(OffPolicyLearner):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def remember(self, batch: MultiAgentBatch) -> None:
-        known = self.reward_unit.known
         for team in self.teams:
             rows = team.remember(batch, self.task, self.config, self.policies)
             self.returns_seen.observe(team.name, rows)
             self.reward_unit.observe(rows["rewards"], discounted_steps(rows["elapsed"], self.config.gamma))
         if self.config.normalizes and self.reward_unit.known:
-            # Values that were learned stay what they are; what random layers say of an env that never paid is none.
-            self._set_unit(self.reward_unit.value, keep_values=known and self.counters["num_updates"] > 0)
+            self._set_unit(self.reward_unit.value)
 
     @property
     def unit(self) -> float:
         """In which networks count."""
         return self.reward_unit.value if self.config.normalizes else 1.0
 
-    def _set_unit(self, unit: float, *, keep_values: bool) -> None:
-        """Networks, mixers and their slow copies count in this unit from now on."""
+    def _set_unit(self, unit: float) -> None:
+        """Networks, mixers and their slow copies count in this unit from now on. Values that were learned stay what they are;
+        what random layers say, or have learned where nothing was ever paid, is no value."""
         for name in self.trained:
-            self.values[name].set_unit(unit, keep_values=keep_values)
-            self.targets[name].set_unit(unit, keep_values=keep_values)
+            learned = name in self.loaded or name in self.learned
+            self.values[name].set_unit(unit, keep_values=learned)
+            self.targets[name].set_unit(unit, keep_values=learned)
         for team in self.teams:
-            team.mixer.set_unit(unit, keep_values=keep_values)
-            team.target_mixer.set_unit(unit, keep_values=keep_values)
+            team.mixer.set_unit(unit, keep_values=bool(self.learned))
+            team.target_mixer.set_unit(unit, keep_values=bool(self.learned))
 
     def train(self, env_steps: int) -> Metrics:
         stored = sum(len(team.replay) for team in self.teams)
@@ -146,13 +148,18 @@ class QmixLearner(OffPolicyLearner):
                 updates.append(self._train(minibatches, optimisers))
         if not updates:
             return {}
-        returns = self.returns_seen.bounds()
-        if self.config.temperature or self.config.center_rewards:
-            returns = {}  # soft values count entropy too, which no reward pays; centred rewards are others
-        metrics = summary(sorted(self.trained), updates, returns)
+        if self.reward_unit.known:
+            self.learned |= self.trained
+        metrics = summary(sorted(self.trained), updates, self._explained_returns())
         for name in self.trained & self.custom.keys():
             metrics[name] |= self.custom[name].stats()
         return metrics
+
+    def _explained_returns(self) -> dict[str, float]:
+        """What the rewards seen so far can explain of the values."""
+        if self.config.temperature or self.config.center_rewards:
+            return {}  # soft values count entropy too, which no reward pays; centred rewards are others
+        return self.returns_seen.bounds()
 
     def _train(self, minibatches: Sequence[Minibatch], optimisers: Sequence[FlatOptimiser]) -> Update:
         """One gradient step on a minibatch of every team that has rows."""
@@ -334,6 +341,8 @@ class QmixLearner(OffPolicyLearner):
             **self._common_state(),
             "debt": self.update_ratio.debt,
             "reward_unit": self.reward_unit.state_dict(),
+            "loaded": sorted(self.loaded),
+            "learned": sorted(self.learned),
             "returns_seen": self.returns_seen.state_dict(),
             "targets": {name: policy.get_weights() for name, policy in self.targets.items()},
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
@@ -347,6 +356,7 @@ class QmixLearner(OffPolicyLearner):
         if "reward_unit" in state:  # not in states of older releases
             self.reward_unit.load_state_dict(state["reward_unit"])
             self.returns_seen.load_state_dict(state["returns_seen"])
+            self.loaded, self.learned = set(state.get("loaded", ())), set(state.get("learned", self.policies))
         for name, weights in state["targets"].items():
             self.targets[name].set_weights(weights)
         for name, saved in state["optimisers"].items():
@@ -362,6 +372,11 @@ class QmixLearner(OffPolicyLearner):
     def load_replay_state(self, state: Mapping[str, Any]) -> None:
         for team in self.teams:
             team.load_replay_state(state[team.name])
+
+
+def _with_units(values: Mapping[PolicyID, ValuePolicy]) -> set[PolicyID]:
+    """Policies in whose layers a learner has already counted."""
+    return {name for name, policy in values.items() if policy.counts_in_a_unit}
 
 
 def _sum(losses: Sequence[Tensor]) -> Tensor:

@@ -48,6 +48,7 @@ LEFT_OUT: dict[Function, str] = {
     QmixLearner._loss_of_users: "custom losses",
     QmixLearner._taught: "looks up policies",
     QmixLearner._optimisers_to_step: "gathers optimisers",
+    QmixLearner._explained_returns: "metrics",
     QmixLearner._checked: "the error where a loss is not a number",
     QmixLearner._list_errors: "priorities and full_td_error",
     _per_draw: "priorities of recurrent members",
