@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 
 
 def read_cells(folder: Path) -> list[Cell]:
-    """What is in the folder, in the order of games and methods; runs without a point are left out."""
+    """What is in the folder; runs without a point are left out."""
     found: dict[tuple[str, str], Cell] = {}
     for file in sorted(folder.glob("*/points.json")):
         known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -50,6 +50,20 @@ def read_cells(folder: Path) -> list[Cell]:
         if known["points"]:
             cell = found.setdefault((game, method), Cell(game, method, known["plies"], []))
             cell.curves.append(known["points"])
+    return list(found.values())
+
+
+def read_page(numbers: Path) -> list[Cell]:
+    """The cells that the page has by now."""
+    if not numbers.is_file():
+        return []
+    known: list[dict[str, Any]] = json.loads(numbers.read_text(encoding="utf-8"))
+    return [Cell(cell["game"], cell["method"], cell["plies"], cell["curves"]) for cell in known]
+
+
+def together(old: Sequence[Cell], new: Sequence[Cell]) -> list[Cell]:
+    """Cells that were not measured anew stay as they are; in the order of games and methods."""
+    found = {(cell.game, cell.method): cell for cell in [*old, *new]}
     order = {name: i for i, name in enumerate([*GAMES, *METHODS])}
     return sorted(found.values(), key=lambda cell: (order[cell.game], order[cell.method]))
 
@@ -144,14 +158,16 @@ def curves_svg(cells: Sequence[Cell]) -> str:
 
 
 def write_page(folder: Path, page: Path) -> None:
-    """Table and curves between the marks of the page; the numbers beside the picture as JSON."""
-    cells = read_cells(folder)
-    if not cells:
+    """Table and curves between the marks of the page; the numbers beside the picture as JSON. What the page has and the folder
+    has not stays: a table may be measured in parts, on several machines."""
+    measured = read_cells(folder)
+    if not measured:
         raise SystemExit(f"{folder} holds no measurements yet. Run benchmarks/frontier.py {folder} first.")
     text = page.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         raise SystemExit(f"{page} has no lines {BEGIN!r} and {END!r} to write between.")
     picture = page.parent / "pictures" / "frontier.svg"
+    cells = together(read_page(picture.with_suffix(".json")), measured)
     picture.write_text(curves_svg(cells), encoding="utf-8")
     numbers: list[Mapping[str, Any]] = [{**cell._asdict(), "ends": cell.ends} for cell in cells]
     picture.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")

@@ -65,6 +65,18 @@ def test_a_stopped_table_goes_on_and_ends_as_one_that_was_not_stopped(
     assert "<polyline" in (tmp_path / "pictures" / "frontier.svg").read_text()
 
 
+def test_what_a_page_has_and_a_folder_has_not_stays(tmp_path: Path) -> None:
+    def cell(method: str, found: float) -> frontier_page.Cell:
+        return frontier_page.Cell("kuhn", method, 10, [[{"plies": 10, "nash_conv": found, "train_s": 1.0}]])
+
+    cells = frontier_page.together([cell("mmd", 0.3), cell("ppo", 0.9)], [cell("ppo", 0.8), cell("rnad", 0.2)])
+    assert [(one.method, one.ends) for one in cells] == [("ppo", [0.8]), ("mmd", [0.3]), ("rnad", [0.2])]
+    numbers = tmp_path / "numbers.json"
+    numbers.write_text(json.dumps([one._asdict() for one in cells]))
+    assert frontier_page.read_page(numbers) == cells
+    assert frontier_page.read_page(tmp_path / "none.json") == []
+
+
 def test_intervals_over_seeds_are_those_of_student() -> None:
     mean, half = frontier_page.interval([1.0, 2.0, 3.0])
     assert mean == 2.0
