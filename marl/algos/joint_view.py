@@ -367,14 +367,14 @@ def _flat(slots: Tensor) -> Array:
     return slots.flatten(0, 1).cpu().numpy()
 
 
-def action_fn_of(policy: Policy, rng: np.random.Generator, *, explore: bool = False) -> ActionFn:
+def action_fn_of(policy: Policy, rng: Callable[[], np.random.Generator], *, explore: bool = False) -> ActionFn:
     """What a policy that the learner only reads would do, without gradient; a memory starts empty. With ``explore`` it draws
-    as it does while collecting."""
+    as it does while collecting, from the generator that ``rng`` gives then."""
 
     def decide(inputs: Inputs) -> Tensor:
         carry = np.zeros((len(inputs), policy.carry_size), np.float32)
         columns = policy.kind.columns
-        actions = policy.act(inputs, carry, rng, explore=explore).actions
+        actions = policy.act(inputs, carry, rng(), explore=explore).actions
         stored = columns.squeezed(actions) if policy.env_units and columns.numbers else actions
         return encode_actions(columns, policy.tensor(np.ascontiguousarray(stored)))
 

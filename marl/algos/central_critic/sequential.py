@@ -41,7 +41,8 @@ class SequentialJob:
         self, learner: CentralCriticLearner, policies: Sequence[PolicyID], batches: Mapping[PolicyID, SampleBatch]
     ) -> None:
         self.learner, self.policies, self.batches = learner, policies, batches
-        self.order: list[PolicyID] = learner.rng.permutation(list(batches)).tolist()
+        names = list(batches)
+        self.order: list[PolicyID] = [names[place] for place in learner.rng.permutation(len(names))]
         self.moments = moments(batches, learner.task)
         count = max([int(places.max()) + 1 for places in self.moments.values()], default=0)
         self.log_factors = np.zeros(count)  # log M of each moment

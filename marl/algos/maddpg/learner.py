@@ -50,7 +50,7 @@ class MaddpgLearner(ActorCriticLearner[DeterministicActorCritic]):
             if name in self.actor_critics:
                 self.action_fns[index] = _target_action_fn(self.actor_critics[name].target_actor)
             else:
-                self.action_fns[index] = action_fn_of(policy, self.others_rng)
+                self.action_fns[index] = action_fn_of(policy, lambda: self.others_rng)
         self.counters |= {"num_actor_updates": 0, "num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod

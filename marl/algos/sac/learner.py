@@ -44,7 +44,7 @@ class SacLearner(ActorCriticLearner[SoftActorCritic]):
         self.action_fns: dict[int, ActionFn] = {}
         for index, policy in enumerate(spec.everybody.values()):
             # Drawn as they play, not their best guess: the expectation is over what others may do (Iqbal and Sha, 2019).
-            self.action_fns[index] = action_fn_of(policy, self.rng, explore=True)
+            self.action_fns[index] = action_fn_of(policy, lambda: self.rng, explore=True)
         self.counters |= {"num_target_updates": 0, "last_target_update_ts": 0}
 
     @classmethod
