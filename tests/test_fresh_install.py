@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")  # and marl/, scenarios/
+SOURCES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")  # and marl/, scenarios/, suites/
 NOT_ASKED_FOR = (
     "open_spiel",
     "pygambit",
@@ -109,7 +109,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
 def copy_sources(target: Path) -> None:
     """What an install needs of the repository."""
     shutil.copytree(ROOT / "marl", target / "marl", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "scenarios", target / "scenarios")
+    for folder in ("scenarios", "suites"):
+        shutil.copytree(ROOT / folder, target / folder)
     for name in SOURCES:
         shutil.copy(ROOT / name, target / name)
 
@@ -156,15 +157,16 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 
 def assert_complete(installed: Installation) -> None:
-    """All files of the package, and all scenarios."""
+    """All files of the package, all scenarios and all suites."""
     where = installed("python", "-c", "import marl; print(marl.__path__[0])")
     assert where.returncode == 0, where.stderr
     package = Path(where.stdout.strip())
     assert installed.venv in package.parents
     here = {path.relative_to(ROOT / "marl") for path in (ROOT / "marl").rglob("*") if "__pycache__" not in path.parts}
     assert {str(path) for path in here if not (package / path).exists()} == set()
-    shipped = {file.name for file in (package / "scenarios").iterdir()}
-    assert shipped == {file.name for file in (ROOT / "scenarios").glob("*.yaml")}
+    for folder in ("scenarios", "suites"):
+        shipped = {file.name for file in (package / folder).iterdir()}
+        assert shipped == {file.name for file in (ROOT / folder).glob("*.yaml")}
 
 
 def assert_runs_without_ray(installed: Installation) -> None:
