@@ -84,7 +84,7 @@ def by_hand(weights: dict[str, Any], mixer: dict[str, Any], state: int) -> Any:
 def test_the_joint_values_of_qmix_are_those_of_its_weights() -> None:
     with learned("qmix") as trainer:
         (learner,) = trainer.learners
-        learner._set_unit(2.5, keep_values=False)  # type: ignore[attr-defined]
+        learner._set_unit(2.5)  # type: ignore[attr-defined]
         learner.teams[0].mixer.observe(torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]))  # type: ignore[attr-defined]
         found = beliefs(trainer.setup, trainer.policies, next(mixers(trainer.learners)))
         weights = trainer.get_weights()["default_policy"]
