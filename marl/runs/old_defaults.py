@@ -2,6 +2,9 @@
 
 A stored scenario holds every key of its algorithm (``describe``), so one that is missing is younger than the run. Most new
 keys have a default that leaves things as they were. Those listed here have another one in some presets.
+
+Only of algorithms that have a name here: a class of someone's own (``package.module:Class``) is not imported for this, since
+the stored scenario may be a stranger's.
 """
 
 from __future__ import annotations
@@ -61,9 +64,10 @@ def _policy(entry: Any, name_of_run: str) -> Any:
 
 def _completed(algo: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     full = dict(algo)
-    if full.get("name") not in ALGOS:
+    name = str(full.get("name")).lower()
+    if name not in ALGOS.names:  # `in ALGOS` also holds for package.module:Class, and to look that up imports it
         return full
-    preset = ALGOS[full["name"]]
+    preset = ALGOS[name]
     for key, value in before.items():
         counts = all(condition.holds(_value(full, preset, condition.key)) for condition in WHERE.get(key, ()))
         if key in preset.family.config.model_fields and counts:

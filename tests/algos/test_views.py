@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -35,14 +37,15 @@ def test_actions_of_others_are_read_in_the_units_of_learning() -> None:
     """A rule speaks the env's units (-3..3), a network -1..1; critics see the second."""
     seen = Inputs(np.zeros((1, 1), np.int64), np.ones((1, 0), bool), np.zeros(1, np.int64))
     rule = FixedPolicy(KINDS[1], [1.5, -3.0])
+    fresh = partial(np.random.default_rng, 0)
     assert rule.env_units
-    decided = action_fn_of(rule, np.random.default_rng(0))(seen)
+    decided = action_fn_of(rule, fresh)(seen)
     torch.testing.assert_close(decided, torch.tensor([[0.5, -1.0]]))
     rule.env_units = False
-    torch.testing.assert_close(action_fn_of(rule, np.random.default_rng(0))(seen), torch.tensor([[1.5, -3.0]]))
+    torch.testing.assert_close(action_fn_of(rule, fresh)(seen), torch.tensor([[1.5, -3.0]]))
     choice = RandomPolicy(KINDS[0])
     row = Inputs(np.zeros((1, 2), np.float32), np.ones((1, 0), bool), np.zeros(1, np.int64))
-    assert sorted(action_fn_of(choice, np.random.default_rng(0))(row)[0].tolist()) == [0.0, 1.0]
+    assert sorted(action_fn_of(choice, fresh)(row)[0].tolist()) == [0.0, 1.0]
 
 
 def test_what_was_paid_between_two_rows_includes_both() -> None:

@@ -172,7 +172,7 @@ def test_a_run_is_started_stopped_resumed_and_watched_to_its_end(browser: Any, t
             browser, "document.body.innerText.includes(\"Did you mean 'lr'\")", "the sentence of the command line"
         )
         assert not (tmp_path / ".marl_watch").exists()  # refused before anything began
-        change(browser, "#start-sets", "num_workers=0\nalgo.updates_per_step=0.01")
+        change(browser, "#start-sets", "num_workers=0\nalgo.updates_per_step=0.01\ncheckpoint_freq=0")
         change(browser, "#start-iterations", "100000")
         click(browser, ".runs-start button[type=submit]")
         wait_until(browser, "location.hash.startsWith('#/run/')", "the page of the run")
