@@ -17,7 +17,7 @@ from marl.errors import ConfigError, printable
 if TYPE_CHECKING:
     from marl.suite.load import LoadedSuite
     from marl.suite.plan import Plan, PlannedCell
-    from marl.suite.run import How, Ran
+    from marl.suite.run import Ran
     from marl.suite.write import Written
 
 Only = Annotated[
@@ -79,7 +79,8 @@ def suite(
     """
     from marl.suite.load import chosen, load_suite
     from marl.suite.plan import plan_suite
-    from marl.suite.run import How, Ran
+    from marl.suite.run import How, Ran, run_suite
+    from marl.suite.screen import Screen
     from marl.suite.write import write_all
 
     one_of({"--check": check, "--no-runs": no_runs})
@@ -93,27 +94,13 @@ def suite(
     if check:
         _tell_plan(plan, cells, as_json)
         return
-    ran = Ran() if no_runs else _train(plan, cells, How(jobs, ray, minutes, nice), again)
+    ran = Ran() if no_runs else run_suite(plan, cells, How(jobs, ray, minutes, nice, again), Screen())
     written = write_all(plan, page)
     if as_json:
         print(json.dumps(_as_json(plan, ran, written), indent=1))
     else:
         print(printable("\n".join(_closing_lines(plan, ran, written))))
     raise typer.Exit(_exit_code(ran))
-
-
-def _train(plan: Plan, cells: Sequence[PlannedCell], how: How, again: bool) -> Ran:
-    """Whatever is still open of these cells."""
-    from marl.suite.plan import check_unchanged, put_aside
-    from marl.suite.run import run_suite
-    from marl.suite.screen import Screen
-
-    screen = Screen()
-    if again:
-        for name in put_aside(cells, plan.folder):
-            screen.say(f"{name}: its keys have changed; what was there is in {plan.folder / 'replaced'}")
-    check_unchanged(cells)
-    return run_suite(plan, cells, how, screen)
 
 
 def _check_options(nice: int, page: Path | None) -> None:

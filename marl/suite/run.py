@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from marl.runs.lock import take_lock
 from marl.storage import make_folder
 from marl.suite.hosts import Host, InProcess, Processes
-from marl.suite.plan import Plan, PlannedCell
+from marl.suite.plan import Plan, PlannedCell, check_unchanged, put_aside
 from marl.suite.screen import Screen
 from marl.suite.train import FAILED, STOPPED, Job, Status
 from marl.training.loop import interruptible
@@ -29,6 +29,7 @@ class How:
     ray: str | None = None  # address of a cluster, or local
     minutes: float | None = None
     niceness: int = 0
+    again: bool = False  # train cells anew whose keys have changed
 
 
 @dataclass
@@ -68,12 +69,25 @@ def jobs_of(cells: Sequence[PlannedCell], niceness: int = 0) -> list[Job]:
 
 def run_suite(plan: Plan, cells: Sequence[PlannedCell], how: How, screen: Screen) -> Ran:
     """Train the open jobs of these cells. A job that fails does not stop the others."""
+    if not how.again:
+        check_unchanged(cells)
+        if not jobs_of(cells):
+            return Ran()
+    make_folder(plan.folder)
+    lock = take_lock(plan.folder)  # before anything is moved: another process may be training these cells
+    try:
+        for name in put_aside(cells, plan.folder):
+            screen.say(f"{name}: its keys have changed; what was there is in {plan.folder / 'replaced'}")
+        return _train_open(plan, cells, how, screen)
+    finally:
+        lock.release()
+
+
+def _train_open(plan: Plan, cells: Sequence[PlannedCell], how: How, screen: Screen) -> Ran:
     jobs = jobs_of(cells, how.niceness)
     ran = Ran(open_jobs=len(jobs))
     if not jobs:
         return ran
-    make_folder(plan.folder)
-    lock = take_lock(plan.folder)
     screen.start(cells, jobs)
     try:
         with _host(how, plan, screen.show) as host:
@@ -83,7 +97,6 @@ def run_suite(plan: Plan, cells: Sequence[PlannedCell], how: How, screen: Screen
         ran.interrupted = True
     finally:
         screen.finish()
-        lock.release()
     return ran
 
 

@@ -11,7 +11,8 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from marl.cli.app import app
-from marl.errors import ConfigError
+from marl.errors import ConfigError, RunLockedError
+from marl.runs.lock import take_lock
 from marl.suite.load import chosen, load_suite, shipped_suites
 from marl.suite.plan import plan_suite
 from marl.suite.results import read_suite
@@ -143,6 +144,11 @@ def test_keys_that_changed_since_are_refused_or_put_aside(tmp_path: Path) -> Non
     result = CliRunner().invoke(app, only)
     assert isinstance(result.exception, ConfigError)
     assert "algo.lr is 0.01 there and 0.5 now" in str(result.exception)
+    held = take_lock(tmp_path / "out")  # as another process that trains this suite
+    result = CliRunner().invoke(app, [*only, "--again"])
+    assert isinstance(result.exception, RunLockedError)
+    assert not (tmp_path / "out/replaced").exists()
+    held.release()
     assert CliRunner().invoke(app, [*only, "--again"]).exit_code == 0
     assert (tmp_path / "out/replaced/two/ppo_1/seed_0/result.json").exists()
     assert (tmp_path / "out/two/ppo/seed_0/result.json").exists()
