@@ -33,7 +33,7 @@ class ForMarlEval:
 
 def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     """What can be compared by marl-eval; empty where no cell is complete."""
-    complete = {result.cell.name: result for result in results if result.complete}
+    complete = {result.cell.name: result for result in results if result.complete and not result.published}
     kept = _common(complete)
     if not kept:
         return ForMarlEval({}, list(complete))

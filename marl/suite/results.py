@@ -94,6 +94,7 @@ class CellResult:
     cpu_s: float
     wall_s: float
     failed: Sequence[str]
+    published: bool = False  # its runs are not here: it is shown as a page had it
 
     @property
     def measured(self) -> list[SeedRun]:

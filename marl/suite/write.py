@@ -19,6 +19,7 @@ from marl.storage import make_folder, write_atomically
 from marl.suite.marl_eval import for_marl_eval
 from marl.suite.peers import Peer, read_peers
 from marl.suite.plan import Plan
+from marl.suite.published import with_published, write_published
 from marl.suite.results import CellResult, Curves, read_suite
 from marl.suite.table import put_into, section
 
@@ -43,6 +44,8 @@ def write_all(plan: Plan, page: Path | None) -> Written:
     make_folder(plan.folder)
     name = safe_name(config.suite)
     where = plan.folder if page is None else page.parent / "pictures"
+    if page is not None:
+        results = with_published(plan, results, where / f"suite_{name}.json")
     picture = _drawn(plan, results, peers, where / f"suite_{name}.svg")
     base = plan.folder if page is None else page.parent
     shown = None if picture is None else os.path.relpath(picture, base).replace(os.sep, "/")
@@ -59,7 +62,8 @@ def write_all(plan: Plan, page: Path | None) -> Written:
     if page is not None:
         before = page.read_text(encoding="utf-8") if page.exists() else ""
         write_atomically(page, put_into(before, config.suite, text))
-        files.append(page)
+        write_published(plan, results, where / f"suite_{name}.json")
+        files += [page, where / f"suite_{name}.json"]
     return Written(results, text, files, evaluated.left_out)
 
 

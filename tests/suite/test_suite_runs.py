@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from marl.cli.app import app
+from marl.errors import ConfigError
 from marl.runs.lock import LOCK
 from marl.suite.early_stop import held_since
 from marl.suite.load import Rule
@@ -18,7 +20,7 @@ from marl.suite.results import read_suite
 from marl.suite.run import How
 from marl.suite.screen import Screen
 from marl.suite.train import DONE, Job, Status
-from tests.suite.small import PPO, SMALL, numbers_in, planned, silent, trained, written
+from tests.suite.small import DQN, PPO, SMALL, numbers_in, planned, silent, trained, written
 
 FIELD = "evaluation.episode_reward_mean"
 
@@ -166,6 +168,44 @@ def test_a_finished_suite_is_only_written_down(tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "out/two").rglob("*")} == before
     assert page.read_text(encoding="utf-8") == text
     assert (tmp_path / "pictures/suite_small.svg").exists()
+
+
+def test_a_page_keeps_cells_that_another_machine_has_trained(tmp_path: Path) -> None:
+    """Two machines train one cell each; the page that both write into holds both, until the file asks for something else."""
+    page = tmp_path / "page.md"
+
+    def write(out: str, *more: str, **changes: Any) -> list[str]:
+        file = written(tmp_path, seeds=2, budget=64, **changes)
+        found = CliRunner().invoke(app, ["suite", str(file), "--out", str(tmp_path / out), "--page", str(page), *more])
+        assert found.exit_code == 0, found.output
+        return [
+            line for line in page.read_text(encoding="utf-8").splitlines() if re.match(r"\|.*\| (ppo|dqn) \|", line)
+        ]
+
+    here = write("here", "--only", "two/ppo")
+    assert "not run" in here[1]
+    there = write("there", "--only", "two/dqn")
+    assert there[0] == here[0], "to the last digit, seconds included"
+    assert "not run" not in there[1]
+    svg = (tmp_path / "pictures/suite_small.svg").read_text(encoding="utf-8")
+    assert write("nowhere", "--no-runs") == there
+    assert "ppo" in svg
+    kept = json.loads((tmp_path / "pictures/suite_small.json").read_text(encoding="utf-8"))["cells"]
+    assert list(kept) == ["two/ppo", "two/dqn"]
+    # A smaller budget is met by what is there, a larger one is not; nor are other keys or more seeds.
+    assert write("nowhere", "--no-runs", "--budget", "32") == there
+    changed = write("nowhere", "--no-runs", algos={"ppo": {**PPO, "lr": 0.5}, "dqn": {**DQN, "budget": 640}})
+    assert [line.count("not run") for line in changed] == [1, 1]
+    assert json.loads((tmp_path / "pictures/suite_small.json").read_text(encoding="utf-8"))["cells"] == {}
+
+
+def test_a_damaged_file_of_kept_cells_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/suite_small.json").write_text("[]", encoding="utf-8")
+    words = ["suite", str(written(tmp_path, seeds=1)), "--out", str(tmp_path / "out"), "--no-runs"]
+    result = CliRunner().invoke(app, [*words, "--page", str(tmp_path / "page.md")])
+    assert isinstance(result.exception, ConfigError)
+    assert "Delete the file" in str(result.exception)
 
 
 def test_time_that_is_up_stops_in_order_and_says_so(tmp_path: Path) -> None:
