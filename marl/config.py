@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema, ErrorDetails
@@ -29,6 +30,18 @@ class Config(BaseModel):
 
     inherited_needs: ClassVar[Mapping[str, Declared]] = {}
     """What this class asks of keys that a class above it declares; its own keys say it themselves (``json_schema_extra``)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truth_for_numbers(cls, given: Any) -> Any:
+        """``true`` would count as 1, and so would YAML's ``yes`` and ``on``."""
+        for key, value in given.items() if isinstance(given, Mapping) else ():
+            if isinstance(value, bool) and key in _numbers(cls):
+                said = "true" if value else "false"
+                raise ValueError(
+                    f"{key} is {said}; expected a number (YAML reads yes, on, no and off as true and false)"
+                )
+        return given
 
     @model_validator(mode="after")
     def _only_numbers(self) -> Config:
@@ -96,6 +109,29 @@ def _declared(config: type[Config]) -> Mapping[str, Declared]:
                 more = found[key].joined(more)
             found[key] = more
     return found
+
+
+@cache
+def _numbers(config: type[Config]) -> frozenset[str]:
+    """Keys that take numbers and no truth values."""
+    found = set()
+    for key, field in config.model_fields.items():
+        types = set(_alternatives(field.annotation))
+        if types & {int, float} and not types & {bool, Any}:
+            found.add(key)
+    return frozenset(found)
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """``int | None`` as its parts, each without limits."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for part in get_args(annotation):
+            yield from _alternatives(part)
+    else:
+        yield annotation
 
 
 @dataclass(frozen=True, kw_only=True)

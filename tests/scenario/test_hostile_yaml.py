@@ -95,6 +95,21 @@ def test_nan_and_infinity_are_no_numbers_for_keys(keys: dict[str, object], messa
         check_algo_keys(scenario, "config")
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [({"num_workers": True}, "num_workers is true; expected a number"), ({"seed": False}, "seed is false"),
+     ({"lr": True}, "lr is true"), ({"grad_clip": False}, "grad_clip is false"), ({"model": {"max_seq_len": True}}, "max_seq_len is true")],
+)  # fmt: skip
+def test_true_is_no_number_for_keys(keys: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scenario = compose({"env": "two_step_game", **keys})
+        check_algo_keys(scenario, "config")
+
+
+def test_keys_that_take_truth_values_beside_others_still_do() -> None:
+    assert compose({"env": "two_step_game", "stacked": True}).stacked is True
+
+
 def test_infinity_means_no_limit_to_keys_that_are_limits_and_envs_may_be_told_anything() -> None:
     scenario = compose(
         {"env": "e", "env_config": {"bound": math.inf, "gap": math.nan}, "clip_param": math.inf, "stop": {"timesteps_total": math.inf}}
