@@ -74,11 +74,11 @@ class JointView(nn.Module):
 
 
 class JointFeatures(JointView):
-    """The same of a fixed list of seats, without actions: a team's observations, or what a value critic is shown."""
+    """The same of a fixed list of seats: a team's observations, or what a value critic is shown."""
 
-    def __init__(self, task: Task, seats: Sequence[int]) -> None:
+    def __init__(self, task: Task, seats: Sequence[int], *, actions: bool = False) -> None:
         by_kind = columns_by_kind(task, seats)
-        super().__init__(task, {k: len(columns) for k, columns in by_kind.items()})
+        super().__init__(task, {k: len(columns) for k, columns in by_kind.items()}, actions=actions)
         self.by_kind = by_kind
 
 
@@ -372,10 +372,16 @@ def action_fn_of(policy: Policy, rng: Callable[[], np.random.Generator], *, expl
     as it does while collecting, from the generator that ``rng`` gives then."""
 
     def decide(inputs: Inputs) -> Tensor:
-        carry = np.zeros((len(inputs), policy.carry_size), np.float32)
-        columns = policy.kind.columns
-        actions = policy.act(inputs, carry, rng(), explore=explore).actions
-        stored = columns.squeezed(actions) if policy.env_units and columns.numbers else actions
-        return encode_actions(columns, policy.tensor(np.ascontiguousarray(stored)))
+        stored = stored_actions(policy, inputs, rng(), explore=explore)
+        return encode_actions(policy.kind.columns, policy.tensor(stored))
 
     return decide
+
+
+def stored_actions(policy: Policy, inputs: Inputs, rng: np.random.Generator, *, explore: bool) -> Array:
+    """The same as a batch holds it."""
+    carry = np.zeros((len(inputs), policy.carry_size), np.float32)
+    actions = policy.act(inputs, carry, rng, explore=explore).actions
+    columns = policy.kind.columns
+    stored = columns.squeezed(actions) if policy.env_units and columns.numbers else actions
+    return np.ascontiguousarray(stored)
