@@ -52,16 +52,21 @@ class ValueScale(nn.Module):
         return outputs * deviation + mean
 
     @torch.no_grad()
-    def observe(self, targets: Tensor, network: MLP | None) -> None:
-        """Take a training batch's targets into account. The last output of ``network`` is the value, in the new units from now
-        on; None: the layers are the user's own, so they have to learn the new units."""
+    def observe(self, targets: Tensor, network: MLP | None, outputs: int = 1) -> None:
+        """Take a training batch's targets into account. The last ``outputs`` of ``network`` are values, in the new units from
+        now on; None: the layers are the user's own, so they have to learn the new units.
+
+        Values of actions begin at the mean of the first targets. They would otherwise come up to it one by one, those of
+        actions that are taken more often first, and the policy would follow them.
+        """
+        begins_at_mean = outputs > 1 and float(self.sums[0]) == 0.0
         old_mean, old_deviation = self.mean_and_deviation
         exact = targets.double()
         seen = torch.stack([torch.ones_like(exact[0]), exact.mean(), exact.square().mean()])
         self.sums.mul_(KEPT).add_(seen, alpha=1 - KEPT)
-        if network is None:
+        if network is None or begins_at_mean:
             return
         mean, deviation = self.mean_and_deviation
         last = network.layers[-1]
-        last.weight[-1].mul_(old_deviation / deviation)
-        last.bias[-1].mul_(old_deviation).add_(old_mean - mean).div_(deviation)
+        last.weight[-outputs:].mul_(old_deviation / deviation)
+        last.bias[-outputs:].mul_(old_deviation).add_(old_mean - mean).div_(deviation)

@@ -96,6 +96,7 @@ def plain_loss(learner: CentralCriticLearner, name: str, minibatch: Minibatch) -
         ("mmd", {"backward_kl_coeff": 0.3, "entropy_coeff": 0.02}),
         ("a2c", {"entropy_coeff": 0.02}),
         ("mappo", {"normalize_values": False}),
+        ("mappo", {"normalize_values": True}),
     ],
 )
 def test_gradients_of_the_whole_loss_are_those_of_autograd(

@@ -77,6 +77,20 @@ def test_values_stay_what_they_were_when_the_statistics_move() -> None:
         assert not torch.allclose(network(x)[:, 1], before, atol=0.1)
 
 
+def test_values_of_actions_begin_at_the_first_mean_and_stay_what_they_were_from_then_on() -> None:
+    """Values that rise from 0 rise first where the policy goes, and it would follow them."""
+    network, scale = MLP([3, 5, 4], ["tanh"], seeded(0)), ValueScale()
+    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        first = network(x)
+        scale.observe(torch.tensor([90.0, 110.0]), network, outputs=4)
+        before = scale.in_reward_units(network(x))
+        torch.testing.assert_close(before, 100.0 + 10.0 * first)
+        for targets in (torch.tensor([-50.0, 0.0, 1.0]), torch.tensor([7.0, 9.0])):
+            scale.observe(targets, network, outputs=4)
+            torch.testing.assert_close(scale.in_reward_units(network(x)), before, rtol=0, atol=1e-3)
+
+
 def test_huber_errors_of_values_are_squared_inside_and_linear_outside() -> None:
     values, targets = torch.tensor([1.0, 5.0, -4.0]), torch.tensor([0.0, 0.0, 0.0])
     loss, slope = value_loss(values, targets, values, None, 2.0)

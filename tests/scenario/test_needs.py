@@ -100,7 +100,7 @@ NEEDS: list[Row] = [
         "CentralCriticConfig", "ppo",
         ("critic_sees", "group", CRITIC, PG, {}),
         ("critic_values", "actions", "objective: a2c or ppo", PG, {}),
-        ("normalize_values", True, "critic_values: state", {"critic_values": "actions"}, {}),
+        ("normalize_advantages", False, "critic_values: state", {"critic_values": "actions"}, {}),
         ("sequential_update", True, "critic_values: state", {"critic_values": "actions"}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),
         ("bootstrap_at_time_limit", False, CRITIC, PG, {}),

@@ -30,8 +30,10 @@ from marl.policies.stochastic import StochasticPolicy
 class ActionCritic(Critic):
     """A value per row and action."""
 
-    def __init__(self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int) -> None:
-        super().__init__(view, actor, model, seed, outputs=actor.distribution.size)
+    def __init__(
+        self, view: CriticView, actor: StochasticPolicy, model: ModelConfig, seed: int, normalize: bool = False
+    ) -> None:
+        super().__init__(view, actor, model, seed, normalize, outputs=actor.distribution.size)
 
     @torch.inference_mode()
     def estimate_values(
@@ -64,9 +66,12 @@ class ActionCritic(Critic):
     def _judged(
         self, actor: StochasticPolicy, obs: Tensor, index: Tensor, legal: Tensor, shown: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Values and chances of all actions ``[N, actions]``."""
+        """Values in units of rewards and chances of all actions ``[N, actions]``."""
         params, _ = actor(obs, index, legal)
-        return self(obs, index, shown), log_softmax(params).exp()
+        values = self(obs, index, shown)
+        if self.value_scale is not None:
+            values = self.value_scale.in_reward_units(values)
+        return values, log_softmax(params).exp()
 
     def of_taken(self, values: Tensor, actions: Tensor) -> Tensor:
         """``[..., N]``: those of the actions that were taken. A round tells nothing of the others."""
@@ -117,4 +122,4 @@ def build_critic(
             f"policy {name!r}: critic_values: actions needs a critic of its own and single decisions. Drop vf_share_layers, "
             "use_lstm, use_attention or the custom model with a carry_size; or use critic_values: state."
         )
-    return ActionCritic(view, actor, model, seed)
+    return ActionCritic(view, actor, model, seed, config.normalize_values)

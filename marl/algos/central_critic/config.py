@@ -70,7 +70,7 @@ class CentralCriticConfig(LearnerConfig):
         False,
         description="The critic learns returns scaled to mean 0 and deviation 1 by running statistics; all values that are "
         "used or shown stay in units of rewards.",
-        json_schema_extra=declare(WITH_CRITIC, OF_STATES),
+        json_schema_extra=declare(WITH_CRITIC),
     )
     vf_loss_coeff: NonNegativeFloat = Field(
         0.5, description="Weight of the critic's loss.", json_schema_extra=declare(WITH_CRITIC)
@@ -125,7 +125,9 @@ class CentralCriticConfig(LearnerConfig):
         json_schema_extra=declare(needs(above("magnet_coeff", 0))),
     )
     normalize_advantages: bool = Field(
-        True, description="Scale the advantages of a training batch to mean 0 and deviation 1."
+        True,
+        description="Scale the advantages of a training batch to mean 0 and deviation 1.",
+        json_schema_extra=declare(OF_STATES),
     )
     grad_clip: PositiveFloat | None = Field(0.5, description="Largest norm of a policy's gradient; null: no limit.")
 

@@ -282,7 +282,8 @@ def in_network_units(actor: StochasticPolicy, critic: Critic, data: Mapping[str,
     """Values and targets of a training batch as ``value_scale`` sees them, after it has seen them."""
     scale = actor.value_scale if actor.shares_value else critic.value_scale
     assert scale is not None
-    scale.observe(data["value_targets"], last_layers(actor.model if actor.shares_value else critic.network))
+    layers = last_layers(actor.model if actor.shares_value else critic.network)
+    scale.observe(data["value_targets"], layers, critic.outputs)
     return {column: scale.normalized(data[column]) for column in ("values", "value_targets")}
 
 
