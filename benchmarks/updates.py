@@ -40,7 +40,7 @@ CARDS: Mapping[str, Any] = {"env": "kuhn_poker"}
 SPREAD: Mapping[str, Any] = {"env": "fast:simple_spread"}
 ENVS = {
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "sac", "masac"), PENDULUM),
-    **dict.fromkeys(("maa2c", "mappo", "happo", "vdn", "qmix"), SPREAD),
+    **dict.fromkeys(("maa2c", "coma", "mappo", "happo", "vdn", "qmix"), SPREAD),
     "maddpg": {**SPREAD, "env_config": {"continuous_actions": True}},
     "deep_cfr": CARDS,
     "escher": CARDS,

@@ -1,6 +1,6 @@
 """What learns: one folder per family of algorithms, which have one learner and one set of keys.
 
-    central_critic/  PG, A2C, A3C, PPO (IPPO), MAPPO, IMPALA       qmix/    DQN (IQL), VDN, QMIX, Ape-X
+    central_critic/  PG, A2C, A3C, COMA, PPO, MAPPO, IMPALA        qmix/    DQN (IQL), VDN, QMIX, Ape-X
     maddpg/          DDPG, TD3, MADDPG, Ape-X DDPG                 sac/     SAC
     marwil/          MARWIL, behaviour cloning                     es/      evolution strategies
     nfsp/            neural fictitious self-play                   deep_cfr/  Deep CFR, ESCHER

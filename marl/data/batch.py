@@ -84,6 +84,15 @@ class SampleBatch(Mapping[str, Array]):
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class NextActions:
+    """What is done after each step of a grid, for critics that see it (``algos/central_critic/next_actions.py``)."""
+
+    actions: list[Array]  # per kind [T, E, A_k, *action_shape]
+    acting: Bools  # [T, E, A]: who does anything then
+    known: Bools  # [T, E]: the next row holds it, and goes on from the view that the step led to
+
+
 @dataclass
 class MultiAgentBatch:
     """All agents of ``E`` copies over ``T`` steps. The first ``context`` rows repeat the end of the grid before."""
@@ -118,6 +127,7 @@ class MultiAgentBatch:
 
     infos: Infos | None = None  # what the env said beside each step, with the key keep_infos
     env_rewards: Floats | None = None  # what the env alone paid, where a learner has added to `rewards`
+    next_actions: NextActions | None = None  # where a learner has looked them up
 
     def __post_init__(self) -> None:
         if not self.carry:

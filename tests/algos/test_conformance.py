@@ -17,7 +17,7 @@ from tests.algos.broken_learners import Careless, preset
 
 TABLES = {"monte_carlo", "q_learning", "sarsa"}
 OF_VALUES = {"apex", "dqn", "iql", "hysteretic", "nfsp", "noisy_dqn", "qmix", "rainbow", "rnad", "softq", "vdn"}
-CHOICES_ONLY = TABLES | OF_VALUES | {"deep_cfr", "escher"}
+CHOICES_ONLY = TABLES | OF_VALUES | {"coma", "deep_cfr", "escher"}
 NOT_FROM_GRIDS = {"deep_cfr", "es", "escher"}
 PLAYED_ALONE = {"monte_carlo", "sarsa"}  # no value of an action that was not played counts in their updates
 ASKED_FOR_GRIDS = ("order of the copies", "seeds", "obeys masks while learning", "agents that are absent")

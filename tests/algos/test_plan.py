@@ -93,6 +93,7 @@ NEEDS: list[tuple[str, dict[str, Any], str]] = [
     ("mappo", {"critic_sees": "state"}, "g-s--"),
     ("mappo", SEES["all"], "g----"),
     ("a2c", {}, "-----"),
+    ("coma", {}, "g----"),
     ("pg", {}, "---w-"),
     ("dqn", {}, "-----"),
     ("vdn", {}, "g----"),

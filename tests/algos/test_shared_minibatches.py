@@ -41,6 +41,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "ippo": {**TWO_STEP, **ON_POLICY, "normalize_values": True, "use_gru": True, "lstm_cell_size": 8, "max_seq_len": 7},
     "ia2c": {**CARTPOLE, "train_batch_size": 90},
     "maa2c": {**TWO_STEP, "train_batch_size": 90},
+    "coma": {**TWO_STEP, "train_batch_size": 90},
     "happo": {**TWO_STEP, **ON_POLICY, "policy_mapping_fn": "per_agent", "multiagent": {"groups": {"team": ["agent_*"]}}},
     "mmd": {**TWO_STEP, **ON_POLICY},
     "nashpg": {**TWO_STEP, **ON_POLICY},

@@ -34,6 +34,7 @@ WITH: Mapping[str, Mapping[str, Any]] = {
     "target_noise_clip": {**COORDINATES, "target_noise": 0.3},
     "share_reward": GROUPED,
     "critic_sees": GROUPED,
+    "critic_sees_actions": {**GROUPED, "critic_values": "actions"},
     "sequential_update": GROUPED,
     "custom_loss_config": {"custom_loss": LOSS},
     "bootstrap_at_time_limit": {"horizon": 3},  # of four moves

@@ -52,6 +52,7 @@ OWN_LRS = {"actor_lr": 0.1, "critic_lr": 0.1}
 SAC_LRS = {**OWN_LRS, "alpha_lr": 0.1}
 SCHEDULE = [(0, 0.1), (100, 0.01)]
 CRITIC = "objective: a2c, ppo or vtrace"
+COMA = {"critic_values": "actions", "critic_sees": "group"}
 LR, SAC_LR = "no actor_lr or no critic_lr", "no actor_lr, no critic_lr or no alpha_lr"
 LSTM, MODEL = {"use_lstm": True}, {"custom_model": "mine"}
 MEMORY = "use_lstm: true, use_gru: true, use_attention: true or custom_model"
@@ -100,6 +101,8 @@ NEEDS: list[Row] = [
         "CentralCriticConfig", "ppo",
         ("critic_sees", "group", CRITIC, PG, {}),
         ("critic_values", "actions", "objective: a2c or ppo", PG, {}),
+        ("critic_sees_actions", True, "critic_values: actions", {"critic_sees": "group"}, COMA),
+        ("critic_sees_actions", True, "critic_sees: group or all", {"critic_values": "actions"}, COMA),
         ("normalize_advantages", False, "critic_values: state", {"critic_values": "actions"}, {}),
         ("sequential_update", True, "critic_values: state", {"critic_values": "actions"}, {}),
         ("gae_lambda", 0.5, CRITIC, PG, {}),

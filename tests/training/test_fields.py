@@ -34,6 +34,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
             "a3c",
             "ia2c",
             "maa2c",
+            "coma",
             "ppo",
             "ippo",
             "mappo",

@@ -16,7 +16,7 @@ OF_STATES = needs(one_of("critic_values", "state"), why="a critic of actions wei
 
 
 class CentralCriticConfig(LearnerConfig):
-    """pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
+    """pg, a2c, a3c, ia2c, maa2c, coma, ppo, ippo, mappo, happo, mmd, nashpg, impala: stochastic policies whose critics see as
     much as ``critic_sees`` says."""
 
     inherited_needs: ClassVar = {"bootstrap_at_time_limit": declare(WITH_CRITIC)}
@@ -38,6 +38,15 @@ class CentralCriticConfig(LearnerConfig):
         "after it. actions: it learns a value of each action, and the policy learns from all of them at once.",
         json_schema_extra=declare(
             needs(one_of("objective", "a2c", "ppo"), why="pg learns no values, and vtrace corrects those of states"),
+        ),
+    )
+    critic_sees_actions: bool = Field(
+        False,
+        description="The critic of actions also sees what the others in its view do at the same time, so that its agent's "
+        "actions are compared given what they do.",
+        json_schema_extra=declare(
+            needs(one_of("critic_values", "actions"), why="a baseline of states must not know what is done"),
+            needs(one_of("critic_sees", "group", "all"), why="the others have to be in its view"),
         ),
     )
     share_reward: bool = Field(False, description="Train each agent of a group on the sum of the group's rewards.")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from marl.algos.central_critic.next_actions import actions_of_others
 from marl.algos.central_critic.train_batch import to_tensors
 from marl.algos.joint_view import JointFeatures, columns_by_kind, seats_in_order
 from marl.algos.learner import load_numpy
@@ -34,11 +35,14 @@ class CriticView(nn.Module):
     Joint views end with the one-hot seat of the agent that the value is for. ``group`` shows each agent its own
     group; groups of different widths are filled up with zeros. ``agent_state`` is the env's state followed by the agent's own
     observation; of an agent that is gone both are zeros and the seat alone is left (death masking, Yu et al., 2022).
+
+    With ``actions`` joint views also show what the others do in the row; zeros for the agent itself and for those who do not
+    decide. What they do after an outcome is to be in the batch (``next_actions``).
     """
 
-    def __init__(self, task: Task, sees: Sees, policy: Policy) -> None:
+    def __init__(self, task: Task, sees: Sees, policy: Policy, *, actions: bool = False) -> None:
         super().__init__()
-        self.task, self.sees, self.kind = task, sees, policy.kind
+        self.task, self.sees, self.kind, self.actions = task, sees, policy.kind, actions
         if sees in WITH_STATE and not task.state_size:
             raise ConfigError(
                 f"critic_sees: {sees} needs an env with a state(), and this one has none. Use critic_sees: all, or group."
@@ -48,7 +52,7 @@ class CriticView(nn.Module):
         self.seats: list[list[int]] = []
         if sees in ("group", "all"):
             self.seats = _seen_together(task, sees, policy)
-            self.views.extend(JointFeatures(task, seats) for seats in self.seats)
+            self.views.extend(JointFeatures(task, seats, actions=actions) for seats in self.seats)
         self.own: Features | None = Features(self.kind, agent_id=False) if sees == "agent_state" else None
         self.size = self._size()
 
@@ -90,12 +94,22 @@ class CriticView(nn.Module):
         for view, seats in zip(self.views, self.seats, strict=True):
             rows = np.flatnonzero(np.isin(a, seats))
             if rows.size:
-                obs = {
-                    k: observed[k][t[rows], e[rows]][:, cols] for k, cols in columns_by_kind(self.task, seats).items()
-                }
-                joint: Tensor = view(obs, alive[t[rows], e[rows]][:, seats])
+                at = t[rows], e[rows]
+                obs = {k: observed[k][at][:, cols] for k, cols in columns_by_kind(self.task, seats).items()}
+                done = None
+                if self.actions:
+                    done = actions_of_others(self.task, seats, _played(batch, after), *at, a[rows])
+                joint: Tensor = view(obs, alive[at][:, seats], done)
                 out[torch.from_numpy(rows), : joint.shape[1]] = joint
         return out
+
+
+def _played(batch: MultiAgentBatch, after: bool) -> tuple[list[Array], Bools]:
+    """What everybody does in the rows of a grid or after them, and who decides."""
+    if not after:
+        return batch.actions, batch.present
+    assert batch.next_actions is not None, "a critic that sees actions needs a batch with next actions"
+    return batch.next_actions.actions, batch.next_actions.acting
 
 
 def _seen_together(task: Task, sees: str, policy: Policy) -> list[list[int]]:
@@ -264,6 +278,9 @@ class Critic(nn.Module):
 
     def _unchanged(self, batch: MultiAgentBatch) -> Bools:
         """Where a row's view after the step is the next row's view before it, ``[T, E]``, in all that critics see."""
+        if self.view.actions:
+            assert batch.next_actions is not None
+            return batch.next_actions.known
         found = np.zeros(batch.alive.shape[:2], bool)  # nothing follows on the last row
         same: Bools = np.ones(found[:-1].shape, bool)
         if self.view.sees in WITH_STATE:

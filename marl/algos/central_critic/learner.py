@@ -38,6 +38,7 @@ from marl.algos.central_critic.losses import (
     weighted,
 )
 from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.next_actions import with_next_actions
 from marl.algos.central_critic.penalties import Penalty, penalties
 from marl.algos.central_critic.sequential import SequentialJob, in_turn, job_of
 from marl.algos.central_critic.stacked import TrainingJob
@@ -66,10 +67,11 @@ class CentralCriticLearner(Learner):
 
     def __init__(
         self, policies: Mapping[PolicyID, Policy], task: Task, configs: Mapping[PolicyID, CentralCriticConfig],
-        models: Mapping[PolicyID, ModelConfig], seed: int,
+        models: Mapping[PolicyID, ModelConfig], seed: int, everybody: Mapping[PolicyID, Policy] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(policies, seed)
-        self.task, self.configs, self.models = task, dict(configs), dict(models)
+        self.task, self.configs, self.models, self.seed = task, dict(configs), dict(models), seed
+        self.everybody = policies if everybody is None else everybody  # who may play beside them
         self.actors: dict[PolicyID, StochasticPolicy] = {
             n: p for n, p in policies.items() if isinstance(p, StochasticPolicy)
         }
@@ -96,7 +98,7 @@ class CentralCriticLearner(Learner):
     def _add(self, name: PolicyID, actor: StochasticPolicy, seed: int) -> None:
         config = self.configs[name]
         check_entropy(name, config, actor)
-        view = CriticView(self.task, config.critic_sees, actor)
+        view = CriticView(self.task, config.critic_sees, actor, actions=config.critic_sees_actions)
         critic = build_critic(name, view, config, actor, self.models[name], seed)
         parameters = actor.own_parameters()
         self.networks[name] = ActorCritic(actor, None)
@@ -116,7 +118,7 @@ class CentralCriticLearner(Learner):
     @classmethod
     def build(cls, spec: LearnerSpec) -> CentralCriticLearner:
         configs = {name: c for name, c in spec.configs.items() if isinstance(c, CentralCriticConfig)}
-        return cls(spec.policies, spec.task, configs, spec.models, spec.seed)
+        return cls(spec.policies, spec.task, configs, spec.models, spec.seed, spec.everybody)
 
     def set_trained(self, policies: Collection[PolicyID]) -> None:
         super().set_trained(policies)
@@ -141,6 +143,7 @@ class CentralCriticLearner(Learner):
         """Take the round in; a training batch that is complete is a job."""
         env_steps = batch.env_steps
         self.clock.start()
+        batch = with_next_actions(self, batch)
         for name in sorted(self.trained):
             rows = self._with_advantages(name, batch)
             if len(rows):  # a round may close no decision of a policy
@@ -166,6 +169,7 @@ class CentralCriticLearner(Learner):
         return metrics
 
     def _with_advantages(self, name: PolicyID, batch: MultiAgentBatch) -> SampleBatch:
+        batch = with_next_actions(self, batch)
         return with_advantages(name, batch, self.configs[name], self.actors[name], self.critics[name])
 
     def _take_gathered(self, update_group: Sequence[PolicyID]) -> dict[PolicyID, SampleBatch]:

@@ -1,4 +1,4 @@
-"""pg, a2c, a3c, ia2c, maa2c, impala, ppo, ippo, mappo, happo, mmd, nashpg."""
+"""pg, a2c, a3c, ia2c, maa2c, coma, impala, ppo, ippo, mappo, happo, mmd, nashpg."""
 
 from __future__ import annotations
 
@@ -52,6 +52,21 @@ PRESETS = (
         {"objective": "a2c", "critic_sees": "group", **TABLES_A2C},
         "ia2c whose critic sees the whole group.",
         ("objective",),
+    ),
+    Preset(
+        "coma",
+        FAMILY,
+        {
+            "objective": "a2c",
+            "critic_values": "actions",
+            "critic_sees": "group",
+            "critic_sees_actions": True,
+            "share_reward": True,
+            **TABLES_A2C,
+            "gae_lambda": 0.8,
+        },
+        "Counterfactual policy gradients: what an agent did against what else it could have done, all others' actions given.",
+        ("objective", "critic_values", "critic_sees_actions"),
     ),
     Preset(
         "impala",

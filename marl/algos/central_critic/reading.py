@@ -1,4 +1,4 @@
-"""What `marl show` prints of pg, a2c, a3c, ia2c, maa2c, ppo, ippo, mappo, happo, mmd, nashpg and impala."""
+"""What `marl show` prints of pg, a2c, a3c, ia2c, maa2c, coma, ppo, ippo, mappo, happo, mmd, nashpg and impala."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from marl.algos.central_critic.action_critic import ActionCritic, build_critic, 
 from marl.algos.central_critic.actor_critic import ActorCritic, Slopes
 from marl.algos.central_critic.advantages import with_advantages
 from marl.algos.central_critic.config import CentralCriticConfig
-from marl.algos.central_critic.critic import Critic, CriticView, current_logp, in_network_units, last_layers
+from marl.algos.central_critic.critic import Critic, CriticView, _played, current_logp, in_network_units, last_layers
 from marl.algos.central_critic.learner import CentralCriticLearner
 from marl.algos.central_critic.losses import (
     clipped_loss,
@@ -19,6 +19,14 @@ from marl.algos.central_critic.losses import (
     with_slope,
 )
 from marl.algos.central_critic.magnet import Magnet
+from marl.algos.central_critic.next_actions import (
+    _draw,
+    _moved_up,
+    _played_on,
+    actions_of_others,
+    next_actions_of,
+    with_next_actions,
+)
 from marl.algos.central_critic.penalties import Penalty, penalties
 from marl.algos.central_critic.sequential import SequentialJob, _teams, job_of, moments, take_turn
 from marl.algos.central_critic.stacked import TrainingJob, _plain, can_be_stacked
@@ -39,6 +47,8 @@ LEFT_OUT: dict[Function, str] = {
     SequentialJob.log_chances: "chances under a policy",
     SequentialJob.outcome.fget: "metrics",  # type: ignore[attr-defined]
     _teams: "numbers of groups",
+    _moved_up: "shifts rows by one",
+    _played: "which columns of the batch",
     last_layers: "looks up the layer that gives values",
     error_loss: "squares, or straight lines beyond vf_huber_delta",
     columns_of: "numpy to torch",
@@ -85,6 +95,10 @@ def reading(learner: type[CentralCriticLearner], config: CentralCriticConfig) ->
         left_out[CriticView.forward] = "critics that see more than one agent"
     else:
         shown += [CriticView.forward, CriticView._joint]
+    if config.critic_sees_actions:
+        shown += [actions_of_others, with_next_actions, next_actions_of, _played_on, _draw]
+    else:
+        left_out[with_next_actions] = "critics that see actions"
     if config.objective == "pg":
         left_out[fold_rewards] = "a column that is not learned from"
     shown += _advantages(config)
