@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,23 @@ def test_keys_that_changed_since_are_refused_or_put_aside(tmp_path: Path) -> Non
     assert CliRunner().invoke(app, [*only, "--again"]).exit_code == 0
     assert (tmp_path / "out/replaced/two/ppo_1/seed_0/result.json").exists()
     assert (tmp_path / "out/two/ppo/seed_0/result.json").exists()
+
+
+def test_keys_that_are_younger_than_a_run_are_no_change(tmp_path: Path) -> None:
+    """Runs of an older marl lack keys that have come since. They ran as those keys' defaults do, or as was done before."""
+    words = ["suite", str(written(tmp_path, seeds=1, budget=64, algos={"ppo": SMALL["algos"]["ppo"]}))]
+    words += ["--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    params = tmp_path / "out/two/ppo/seed_0/params.json"
+    full = json.loads(params.read_text("utf-8"))
+    assert full["algo"].pop("critic_values") == "state"
+    del full["normalize_actions"]
+    params.write_text(json.dumps(full), "utf-8")
+    assert CliRunner().invoke(app, words).exit_code == 0
+    full["algo"]["critic_values"] = "actions"
+    params.write_text(json.dumps(full), "utf-8")
+    result = CliRunner().invoke(app, words)
+    assert "algo.critic_values is 'actions' there and 'state' now" in str(result.exception)
 
 
 def test_shipped_suites_can_be_read() -> None:

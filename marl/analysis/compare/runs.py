@@ -26,9 +26,10 @@ from marl.runs.directories import find_runs
 from marl.runs.fields import meaning_of
 from marl.runs.files import safe_name, to_plain
 from marl.runs.lock import check_unlocked
+from marl.runs.old_defaults import as_it_ran
 from marl.runs.result import check_field, reached
 from marl.runs.resume import resumable_in
-from marl.runs.resume_check import FREE
+from marl.runs.resume_check import FREE, with_new_keys
 from marl.scenario.config import Scenario
 from marl.scenario.describe import describe
 from marl.scenario.load import apply, compose, parse_set, read_yaml
@@ -69,9 +70,8 @@ class Plan:
 
 
 def described(scenario: Scenario) -> dict[str, Any]:
-    """What ``params.json`` of its run will hold."""
-    found: dict[str, Any] = with_current_names(json.loads(json.dumps(to_plain(describe(scenario)))))
-    return found
+    """What ``read_params`` will find in its run."""
+    return with_new_keys(with_current_names(json.loads(json.dumps(to_plain(describe(scenario))))))
 
 
 def plan_comparison(
@@ -319,7 +319,10 @@ def read_params(directory: Path) -> dict[str, Any]:
         found = read_json(directory / "params.json")
     except (OSError, ValueError):
         return {}
-    return with_current_names(found) if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    # A key that is younger than the run is no difference: the run did what its default says, or what was done before.
+    return with_new_keys(as_it_ran(with_current_names(found)))
 
 
 def different(a: Mapping[str, Any], b: Mapping[str, Any], free: Collection[str] = FREE) -> list[Difference]:
