@@ -115,11 +115,12 @@ def build_critic(
     if not isinstance(actor.distribution, Categorical):
         raise ConfigError(
             f"policy {name!r}: critic_values: actions compares single choices, but its agents have "
-            f"{actor.kind.action_space}. Use critic_values: state."
+            f"{actor.kind.action_space}. Use critic_values: state (maa2c in place of coma)."
         )
     if actor.shares_value or actor.carry_size:
         raise ConfigError(
             f"policy {name!r}: critic_values: actions needs a critic of its own and single decisions. Drop vf_share_layers, "
-            "use_lstm, use_attention or the custom model with a carry_size; or use critic_values: state."
+            "use_lstm, use_attention or the custom model with a carry_size; or use critic_values: state (maa2c in place of "
+            "coma)."
         )
     return ActionCritic(view, actor, model, seed, config.normalize_values)
