@@ -136,6 +136,60 @@ class ActorCritic:
         return -torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
 
 
+class Counterfactual(ActorCritic):
+    """coma: a critic of every own action that sees what the others do; for teams of several agents."""
+
+    def __init__(self, algo: str, task: Task, config: Any, hiddens: Sequence[int]) -> None:
+        super().__init__(algo, task, config, hiddens)
+        kind = task.kinds[0]
+        self.agents, self.choices = kind.size, int(kind.action_space.n)  # type: ignore[attr-defined]
+        self.critic = mlp((kind.obs_width + self.choices + 1) * self.agents, hiddens, self.choices)
+        self.parameters = [*self.actor.parameters(), *self.critic.parameters()]
+        self.optimiser = torch.optim.Adam(self.parameters, config.lr, eps=1e-5, fused=True)
+
+    def learn(self, batch: MultiAgentBatch) -> None:
+        obs, new = with_seat(batch.obs[0]), with_seat(batch.new_obs[0])
+        actions = torch.from_numpy(batch.actions[0])
+        with torch.no_grad():
+            chances = self.actor(new).softmax(-1)
+            view = self.beside(obs, actions)
+            values = self.critic(view).gather(3, actions[..., None])[..., 0]
+            new_view = self.beside(new, self.following(batch, actions, chances))
+            next_values = (chances * self.critic(new_view)).sum(-1)
+        _, targets = self.estimate(batch, obs, actions, values.numpy(), next_values.numpy())
+        learned = torch.from_numpy((targets - targets.mean()) / (targets.std() + 1e-8))
+        active = batch.active
+        self.update({"obs": obs[active], "view": view[active], "actions": actions[active], "targets": learned[active]})
+
+    def following(self, batch: MultiAgentBatch, actions: Tensor, chances: Tensor) -> Tensor:
+        """What everybody does next; drawn where nobody has played on."""
+        found = actions.roll(-1, 0)
+        unknown = torch.from_numpy((batch.terminateds | batch.truncateds).any(axis=2))
+        unknown[-1] = True
+        drawn = torch.multinomial(chances[unknown].flatten(0, 1), 1)
+        found[unknown] = drawn.view(-1, self.agents)
+        return found
+
+    def beside(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """Everybody's observation, one's own seat, and what all others do."""
+        done = nn.functional.one_hot(actions, self.choices).float()[:, :, None]
+        others = (1 - torch.eye(self.agents))[:, :, None] * done
+        return torch.cat([self.together(obs), others.flatten(3)], dim=3)
+
+    def update(self, part: dict[str, Tensor]) -> None:
+        logs, values = self.actor(part["obs"]).log_softmax(1), self.critic(part["view"])
+        chances = logs.exp()
+        weights = chances.detach() * (values - (chances * values).sum(1, keepdim=True)).detach()
+        taken = values.gather(1, part["actions"][:, None]).squeeze(1)
+        loss = -(weights * logs).sum(1).mean() + self.config.entropy_coeff * (chances * logs).sum(1).mean()
+        loss = loss + self.config.vf_loss_coeff * (taken - part["targets"]).square().mean()
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
+        self.optimiser.step()
+        self.updates += 1
+
+
 class Evolution:
     """es: centred ranks of given scores, noise from seeds, one step of Adam."""
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from bare_on_policy import ActorCritic, Evolution
+from bare_on_policy import ActorCritic, Counterfactual, Evolution
 from bare_regrets import Regrets
 from bare_replay import Deterministic, Fictitious, NoisyValues, Rainbow, Soft, SoftValues, Values
 from rich.console import Console
@@ -68,6 +68,7 @@ BARE = {
     ),
     **dict.fromkeys(("dqn", "iql", "hysteretic", "apex", "vdn", "qmix"), Values),
     **dict.fromkeys(("ddpg", "td3", "apex_ddpg", "maddpg"), Deterministic),
+    "coma": Counterfactual,
     "noisy_dqn": NoisyValues,
     "rainbow": Rainbow,
     "softq": SoftValues,

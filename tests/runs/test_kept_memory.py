@@ -22,7 +22,8 @@ def test_memory_that_is_freed_and_taken_again_is_not_cleared_by_the_system_each_
     for _ in range(20):
         torch.exp(x * 2)
     pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-    assert pages < 1024  # 40 times 4 MB are 40,960 pages
+    # 40 times 4 MB are 40,960 pages. Not none: systems take pages back that were idle for a while.
+    assert pages < 10_240
 
 
 def test_where_the_library_has_no_such_function_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
