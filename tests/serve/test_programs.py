@@ -212,7 +212,13 @@ def test_policies_of_a_program_are_served_afterwards(tmp_path: Path) -> None:
 def test_a_program_that_serves_is_played_by_clients_and_returns_with_the_run() -> None:
     with serving() as (one, url):
         results: list[Any] = []
-        training = threading.Thread(target=lambda: results.append(one.train()))
+
+        def train() -> None:
+            results.append(one.train())
+            # Not by the client: between two rounds it may wait for an action in the middle of an episode.
+            one.stop()
+
+        training = threading.Thread(target=train)
         training.start()
         client = marl.PolicyClient(url, patience=0.2)
         with pytest.raises(marl.PolicyClientError):
@@ -221,8 +227,6 @@ def test_a_program_that_serves_is_played_by_clients_and_returns_with_the_run() -
                 for t in range(LENGTH):
                     client.log_returns(episode, client.get_action(episode, [t]))
                 client.end_episode(episode, [LENGTH])
-                if results:
-                    one.stop()
         training.join()
         program = program_of(one)
     assert results[0]["episode_len_mean"] == LENGTH
