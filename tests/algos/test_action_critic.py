@@ -17,7 +17,7 @@ from marl.errors import ConfigError
 from marl.policies.networks import Features
 from marl.training.trainer import Trainer
 from tests.algos.test_gradients_by_hand import as_double
-from tests.algos.updates import small_run
+from tests.algos.updates import assert_stack_equals_alone, small_run
 
 CLIP, LAMBDA, GAMMA = 0.2, 0.7, 0.9
 
@@ -178,14 +178,7 @@ def test_targets_are_those_of_a_plain_loop_over_each_seats_decisions() -> None:
 
 
 def test_seeds_learn_in_a_stack_as_alone() -> None:
-    def weights(**keys: Any) -> list[Any]:
-        with kuhn(**keys) as trainer:
-            for _ in range(3):
-                trainer.train()
-            return [array for policy in trainer.get_weights().values() for array in policy.values()]
-
-    for one, other in zip(weights(), weights(stacked=True), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert_stack_equals_alone(kuhn)
 
 
 # -- who may not have one ----------------------------------------------------------------------------------------------

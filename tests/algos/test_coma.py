@@ -19,6 +19,7 @@ from marl.data.task import Array
 from marl.errors import ConfigError
 from marl.policies.networks import Features, action_width
 from marl.training.trainer import Trainer
+from tests.algos.updates import assert_stack_equals_alone
 from tests.algos.zoo import Zoo
 
 GAMMA, LAMBDA = 0.9, 0.7
@@ -334,14 +335,7 @@ def test_a_run_that_went_on_from_a_checkpoint_is_the_run_that_was_not_stopped(ca
 
 
 def test_seeds_learn_in_a_stack_as_alone() -> None:
-    def weights(**keys: Any) -> list[Any]:
-        with coma(**CASES["a policy per agent"], **keys) as trainer:
-            for _ in range(3):
-                trainer.train()
-            return [array for policy in trainer.get_weights().values() for array in policy.values()]
-
-    for one, other in zip(weights(), weights(stacked=True), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert_stack_equals_alone(lambda **keys: coma(**CASES["a policy per agent"], **keys))
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -99,3 +99,16 @@ def found_in(thing: Any, wanted: type[Found], seen: set[int] | None = None) -> l
     else:
         parts = []
     return [found for part in parts for found in found_in(part, wanted, seen)]
+
+
+def assert_stack_equals_alone(make: Callable[..., Trainer], iterations: int = 3) -> None:
+    """Trains what ``make`` builds from keys by itself and in a stack: the same weights, to rounding."""
+
+    def weights(**keys: Any) -> list[Any]:
+        with make(**keys) as trainer:
+            for _ in range(iterations):
+                trainer.train()
+            return [array for policy in trainer.get_weights().values() for array in policy.values()]
+
+    for one, other in zip(weights(), weights(stacked=True), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
