@@ -86,12 +86,12 @@ class Columns:
         """Coordinates cut to their bounds."""
         return np.clip(actions, *self.bounds)
 
-    def contains(self, row: Array) -> bool:
-        """Whether a stored row (without starts) is an action."""
-        row = row.reshape(-1)
+    def contains(self, rows: Array) -> bool:
+        """Whether a stored row (without starts), or all of several, are actions."""
+        rows = rows.reshape(-1, max(1, len(self)))
         sizes, low, high = np.array(self.sizes), np.array(self.low, np.float32), np.array(self.high, np.float32)
-        whole = (row >= 0) & (row < sizes) & (row == np.floor(row))
-        inside = (row >= low) & (row <= high) & np.isfinite(row)
+        whole = (rows >= 0) & (rows < sizes) & (rows == np.floor(rows))
+        inside = (rows >= low) & (rows <= high) & np.isfinite(rows)
         return bool(np.where(sizes > 0, whole, inside).all())
 
     def options_of(self, flat: Array) -> Iterator[tuple[int, Array]]:

@@ -346,7 +346,7 @@ class ScriptedConfig(Config):
 
     name: str | Callable[..., Any] = Field(
         description="random, fixed, language_model, or package.module:name of a function (obs, rng) -> action or of a Policy "
-        "class."
+        "class. A function marked by marl.data.rules.batched_rule is asked for many agents at once."
     )
     action: int | list[int] | list[float] | None = Field(
         None,

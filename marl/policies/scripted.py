@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from marl.data.actions import action_encoder
+from marl.data.rules import is_batched
 from marl.data.task import AgentType, Array, Floats
 from marl.errors import ConfigError
 from marl.policies.config import ScriptedConfig
@@ -21,6 +22,7 @@ from marl.trust import Sort
 
 RULES = ("marl.envs.games.particles.scripted_prey:flee",)
 """Rules that come with marl."""
+NESTED = (spaces.Tuple, spaces.Dict)
 SCRIPTED = Sort("scripted policy", (Policy,), creators=True, rooms=("marl.policies",), ours=RULES)
 
 
@@ -101,7 +103,8 @@ class FixedPolicy(Policy):
 class RulePolicy(Policy):
     """A function from one agent's observation to its action: ``(obs)``, ``(obs, rng)`` or ``(obs, rng, legal)``.
 
-    Observation and action are as the env has them; ``legal`` is the agent's action mask (width 0: everything is legal).
+    Observation and action are as the env has them; ``legal`` is the agent's action mask (width 0: everything is legal). A
+    function marked by ``marl.data.rules.batched_rule`` gets those of many agents in one call.
     """
 
     env_units = True
@@ -112,14 +115,48 @@ class RulePolicy(Policy):
         self.name = getattr(rule, "__name__", "rule")
         self.takes = min(3, len(inspect.signature(rule).parameters))
         self.encode = action_encoder(kind.action_space)
+        self.batched = is_batched(rule)
+        nested = [space for space in (kind.observation_space, kind.action_space) if isinstance(space, NESTED)]
+        if self.batched and nested:
+            raise ConfigError(
+                f"scripted policy {self.name!r} is a batched rule, but the env has a {type(nested[0]).__name__} space, whose "
+                "members cannot be laid into one array. Take off batched_rule, so that it is asked agent by agent."
+            )
 
     def act(self, inputs: Inputs, carry: Floats, rng: np.random.Generator, *, explore: bool) -> Decision:
         del explore
-        rows = [as_shown(self.kind, obs) for obs in inputs.obs]
-        given = [(obs, rng, legal)[: self.takes] for obs, legal in zip(rows, inputs.legal, strict=True)]
-        actions = np.stack([self._checked(self.rule(*arguments)) for arguments in given])
+        actions = self._at_once(inputs, rng) if self.batched else self._one_by_one(inputs, rng)
         _check_legal(self.name, self.kind, actions, inputs)
         return Decision(actions, np.zeros(len(inputs), np.float32), carry)
+
+    def _one_by_one(self, inputs: Inputs, rng: np.random.Generator) -> Array:
+        rows = [as_shown(self.kind, obs) for obs in inputs.obs]
+        given = [(obs, rng, legal)[: self.takes] for obs, legal in zip(rows, inputs.legal, strict=True)]
+        return np.stack([self._checked(self.rule(*arguments)) for arguments in given])
+
+    def _at_once(self, inputs: Inputs, rng: np.random.Generator) -> Array:
+        kind, columns = self.kind, self.kind.columns
+        given = (all_as_shown(kind, inputs.obs), rng, inputs.legal)[: self.takes]
+        chosen, expected = np.asarray(self.rule(*given)), (len(inputs), *kind.action_shape)
+        if chosen.shape != expected:
+            raise ConfigError(
+                f"the batched rule {self.name!r} returned an array of shape {chosen.shape} for {len(inputs)} agents; expected "
+                f"{expected}, an action per row."
+            )
+        if columns.numbers or _whole(chosen):
+            starts = np.array(columns.starts).reshape(kind.action_shape)
+            actions: Array = (chosen - starts).astype(kind.action_dtype)
+            if columns.contains(actions):
+                return actions
+        bad = next(row for row in chosen if not self._fits(row))
+        raise ConfigError(f"scripted policy {self.name!r} returned {bad!r}, which is not in {kind.action_space}.")
+
+    def _fits(self, chosen: Array) -> bool:
+        try:
+            self._checked(chosen)
+        except ConfigError:
+            return False
+        return True
 
     def _checked(self, chosen: object) -> Array:
         columns = self.kind.columns
@@ -145,6 +182,16 @@ def as_shown(kind: AgentType, obs: Array) -> Any:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         return spaces.unflatten(space, obs)
     return obs.reshape(space.shape) if space.shape is not None else obs
+
+
+def all_as_shown(kind: AgentType, obs: Array) -> Array:
+    """Stored observations ``[rows, ...]`` as the env gave them, in one array; not of nested spaces."""
+    space = kind.observation_space
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(obs[:, 0].astype(np.int64) + int(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.asarray(obs.reshape(len(obs), *space.shape) + space.start)
+    return obs.reshape(len(obs), *space.shape) if space.shape is not None else obs
 
 
 def _whole(chosen: Any) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from marl.data.rules import batched_rule
 from marl.data.task import AgentType
 from marl.errors import ConfigError
 from marl.policies.policy import Inputs
@@ -84,6 +85,57 @@ def test_what_the_mask_forbids_is_refused_with_what_it_allows() -> None:
         played(policy, [[0, 0]] * 2, [[0, 1, 1, 0, 1], [0, 1, 1, 1, 0]])
     with pytest.raises(ConfigError, match=r"plays 1, which the action mask forbids there \(legal: \[0\]\)"):
         played(FixedPolicy(kind, [1, 2]), [[0, 0]], [[1, 0, 1, 0, 1]])
+
+
+def test_a_batched_rule_is_asked_once_and_answers_for_everybody() -> None:
+    seen: list[Any] = []
+
+    @batched_rule
+    def last_legal(obs: Any, rng: Any, legal: Any) -> Any:
+        seen.append(obs)
+        return obs + 2 - legal[:, ::-1].argmax(axis=1)
+
+    kind = AgentType("k", ("a",), spaces.Discrete(2, start=5), spaces.Discrete(3, start=6), masked=True)
+    assert played(RulePolicy(kind, last_legal), [[0], [1]], [[1, 1, 0], [1, 0, 0]]) == [0, 0]
+    assert [rows.tolist() for rows in seen] == [[5, 6]]
+    with pytest.raises(ConfigError, match=r"plays 2, which the action mask forbids there \(legal: \[1\]\)"):
+        played(RulePolicy(kind, batched_rule(lambda obs: np.full(len(obs), 8))), [[0]], [[0, 1, 0]])
+
+
+def test_batched_rules_see_and_answer_in_the_shapes_of_the_spaces() -> None:
+    grid = AgentType(
+        "k", ("a",), spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 1], [2, 2]]), spaces.Box(-1, 1, (2,))
+    )
+    seen: list[Any] = []
+
+    @batched_rule
+    def rule(obs: Any) -> Any:
+        seen.append(obs)
+        return np.array([[0.5, -0.5], [1, -1]])
+
+    assert played(RulePolicy(grid, rule), [[0, 2, 3, 1], [1, 0, 0, 4]]) == [[0.5, -0.5], [1, -1]]
+    assert seen[0].tolist() == [[[1, 3], [5, 3]], [[2, 1], [2, 6]]]
+    pair = AgentType("k", ("a",), SIGHT, spaces.MultiDiscrete([2, 3], start=[1, 2]))
+    assert played(RulePolicy(pair, batched_rule(lambda obs: [[2, 3], [1, 4]])), [[0, 0]] * 2) == [[1, 1], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [([0, 3], r"returned np.int64\(3\), which is not in Discrete\(3\)"),
+     ([0, 1.5], r"returned np.float64\(1.5\), which is not in"),
+     ([0], r"returned an array of shape \(1,\) for 2 agents; expected \(2,\), an action per row"),
+     (1, r"returned an array of shape \(\) for 2 agents")],
+)  # fmt: skip
+def test_answers_of_batched_rules_outside_of_the_space_are_refused(answer: Any, message: str) -> None:
+    policy = RulePolicy(AgentType("k", ("a",), SIGHT, spaces.Discrete(3)), batched_rule(lambda obs: answer))
+    with pytest.raises(ConfigError, match=message):
+        played(policy, [[0, 0]] * 2)
+
+
+def test_batched_rules_are_refused_where_spaces_are_nested() -> None:
+    kind = AgentType("k", ("a",), spaces.Dict({"x": SIGHT}), spaces.Discrete(3))
+    with pytest.raises(ConfigError, match="has a Dict space, whose members cannot be laid into one array"):
+        RulePolicy(kind, batched_rule(lambda obs: 0))
 
 
 def test_random_play_is_even_over_what_is_legal() -> None:

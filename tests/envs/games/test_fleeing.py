@@ -45,8 +45,15 @@ def test_alone_outside_it_comes_back() -> None:
     assert flee(seen(position=(0, -1.1))) == UP
 
 
+def test_rows_are_answered_as_one_by_one() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, WIDTH)).astype(np.float32)
+    found = flee(rows)
+    assert found.tolist() == [int(flee(row)) for row in rows]
+    assert set(found.tolist()) == {NOTHING, LEFT, RIGHT, DOWN, UP}
+
+
 def test_straight_chase_catches_a_prey_that_waits_ten_times_as_often() -> None:
-    assert touches(lambda obs: flee(obs)) < 0.1 * touches(lambda obs: NOTHING)
+    assert touches(lambda obs: int(flee(obs))) < 0.1 * touches(lambda obs: NOTHING)
 
 
 def touches(prey: Callable[[Floats], int], games: int = 100) -> float:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from marl.data.task import Floats
+from marl.data.rules import batched_rule
+from marl.data.task import Floats, Ints
 from marl.envs.games.particles.games import DIRECTIONS
 from marl.envs.games.particles.physics import DAMPING, DT
 from marl.envs.games.particles.tag import ADVERSARY, AGENT, OBSTACLE
@@ -35,16 +36,19 @@ TOUCHING_AT = AGENT.radius + np.repeat([OBSTACLE.radius, ADVERSARY.radius], [OBS
 WEIGHT = np.repeat([CROWDED, 1.0], [OBSTACLES, ADVERSARIES])
 
 
-def flee(obs: Floats) -> int:
-    """The move (nothing, left, right, down, up) after which the danger is least."""
-    if obs.shape != (WIDTH,):
+@batched_rule
+def flee(obs: Floats) -> Ints:
+    """The move (nothing, left, right, down, up) after which the danger is least; of one observation or of many rows."""
+    if obs.shape[-1:] != (WIDTH,):
         raise ConfigError(
-            f"the fleeing prey got an observation of shape {obs.shape}; expected ({WIDTH},): tag with num_good 1, "
+            f"the fleeing prey got an observation of shape {obs.shape[-1:]}; expected ({WIDTH},): tag with num_good 1, "
             f"num_adversaries {ADVERSARIES}, num_obstacles {OBSTACLES} and everybody in sight."
         )
     numbers = obs.astype(np.float64)
-    way = COASTED * numbers[0:2] + DRIVEN
-    offset = numbers[4:].reshape(-1, 2) - way[:, None]  # [5, bodies, 2]
-    gap = np.maximum(np.sqrt((offset * offset).sum(axis=2)) - TOUCHING_AT, NARROW)
-    beyond = np.maximum(np.abs(numbers[2:4] + way) - SAFE, 0.0).sum(axis=1)
-    return int(np.argmin((WEIGHT / gap).sum(axis=1) + OUTSIDE * beyond))
+    way = COASTED * numbers[..., None, 0:2] + DRIVEN  # [..., 5, 2]
+    others = numbers[..., 4:].reshape(*obs.shape[:-1], 1, OBSTACLES + ADVERSARIES, 2)
+    offset = others - way[..., None, :]  # [..., 5, bodies, 2]
+    gap = np.maximum(np.sqrt((offset * offset).sum(axis=-1)) - TOUCHING_AT, NARROW)
+    beyond = np.maximum(np.abs(numbers[..., None, 2:4] + way) - SAFE, 0.0).sum(axis=-1)
+    danger = (WEIGHT / gap).sum(axis=-1) + OUTSIDE * beyond
+    return np.asarray(danger.argmin(axis=-1))
