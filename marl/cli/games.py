@@ -275,17 +275,23 @@ def solve(
     env: Annotated[str, typer.Argument(help="The env, as behind `env:` in a scenario.")],
     env_config: EnvConfig = None,
     chance_samples: ChanceSamples = None,
-    max_positions: Annotated[int, typer.Option(min=1, help="Different positions at most.")] = 5_000_000,
+    max_positions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Different positions at most. Default: 5,000,000; 50,000 of envs that are played one by one."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a game of perfect information exactly: its value for everybody, and how often several moves are best.
 
     Exit codes: 0 when it is solved, 2 for bad input.
     """
-    from marl.gametheory.merged.perfect import perfect_play
+    from marl.gametheory.merged.perfect import perfect_play, solvable_positions
 
     config = given(env_config, "--env-config")
-    play = perfect_play(env, config, chance_samples=chance_samples, max_positions=max_positions)
+    most = max_positions or solvable_positions(env, config)
+    play = perfect_play(env, config, chance_samples=chance_samples, max_positions=most)
     if as_json:
         print(json.dumps(play.as_json()))
         return

@@ -61,6 +61,8 @@ class BatchedEnv(ABC):
     """Whether every seat belongs to one agent id for ever. If not, frames tell ``born`` seats."""
     lifted: bool = False
     """Whether dict envs are behind it: its arrays have the right shapes by construction, its numbers may be anything."""
+    paid: Array | None = None
+    """Rewards of the last step as precisely as the env told them, where it did; frames hold them in single precision."""
 
     @abstractmethod
     def reset(self, env_ids: Ints, seeds: Ints) -> StepOutput:
@@ -170,8 +172,8 @@ class NativeEnv(BatchedEnv):
     def _start(self, env_ids: Ints, seeds: Ints) -> None: ...
 
     @abstractmethod
-    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
-        """Rewards, terminated, truncated ``[E, A]`` and over ``[E]``."""
+    def _play(self, actions: Sequence[Array]) -> tuple[Array, Bools, Bools, Bools]:
+        """Rewards (game trees take them in double precision), terminated, truncated ``[E, A]`` and over ``[E]``."""
 
     @abstractmethod
     def _view(self) -> tuple[Sequence[Array], Sequence[Bools], Bools, Floats]:
@@ -182,9 +184,11 @@ class NativeEnv(BatchedEnv):
         return self._still()
 
     def step(self, actions: Sequence[Array]) -> StepOutput:
-        rewards, terminated, truncated, over = self._play(actions)
+        self.paid, terminated, truncated, over = self._play(actions)
         obs, legal, present, state = self._view()
         present = present & ~(terminated | truncated)
+        with np.errstate(over="ignore"):
+            rewards = self.paid.astype(np.float32, copy=False)
         blind = np.zeros_like(present)  # a native env always shows the last observation
         return StepOutput(obs, legal, present, state, rewards, terminated, truncated, over, blind)
 

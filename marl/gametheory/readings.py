@@ -23,6 +23,9 @@ from marl.policies.stochastic import Chances, StochasticPolicy
 from marl.policies.value import ValuePolicy
 from marl.policies.value_table import ValueTable
 
+ROUNDING = 1e-4
+"""How far from 1 the sum of probabilities may be; those of networks are added up in float32."""
+
 
 @runtime_checkable
 class HasProbabilities(Protocol):
@@ -85,7 +88,28 @@ def read(player: str, policy: Policy, inputs: Inputs, carry: Floats, explore: bo
             f"the policy of {player} is a {type(policy).__name__}, which can be asked for an action but not for "
             "its probabilities. Give it a method probabilities(inputs, carry) -> [N, actions]."
         )
+    if isinstance(policy, HasProbabilities):
+        _check_probabilities(player, policy, inputs, reading.chances)
     return reading
+
+
+def _check_probabilities(player: str, policy: Policy, inputs: Inputs, chances: Array) -> None:
+    """What a policy tells of itself may be logits or values, which would be read as chances without a word."""
+    expected = (len(inputs), policy.kind.columns.options)
+    if chances.shape != expected:
+        raise PolicyError(
+            f"probabilities() of the policy of {player} returned an array of shape {chances.shape} for {len(inputs)} "
+            f"observations; expected {expected}, a row per observation and a column per action."
+        )
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(chances).all(axis=1) & (chances >= -ROUNDING).all(axis=1)
+        good &= np.abs(chances.sum(axis=1) - 1.0) <= ROUNDING
+    if not good.all():
+        row = int((~good).argmax())
+        raise PolicyError(
+            f"probabilities() of the policy of {player} returned {np.round(chances[row], 6).tolist()} for observation {row} "
+            f"of {len(chances)}; expected numbers of 0 or more with the sum 1. Logits become probabilities by a softmax."
+        )
 
 
 def _reading(policy: Policy, inputs: Inputs, carry: Floats, explore: bool | None) -> Reading | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,9 +14,11 @@ from gymnasium import spaces
 
 from marl.envs.base import ALL, MultiAgentEnv, StepResult
 from marl.errors import ConfigError
+from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.merged.positions import positions_of
 from marl.gametheory.merged.state_digest import NotComparableError, digest_of
 from marl.gametheory.tree.build import build_tree
+from marl.policies.scripted import RandomPolicy
 
 from .card_games import ListedCardGame
 
@@ -124,6 +126,168 @@ def test_listed_chance_keeps_its_probabilities() -> None:
     assert [len(views) for views in positions.views] == [4, 4]
 
 
+# -- states that are wrongly taken for equal -----------------------------------------------------------------------
+
+
+class Thimble:
+    """Nothing tells it from another one but that it is this one."""
+
+
+class Pea(MultiAgentEnv):
+    """Chance hides a pea under one of two thimbles, 0.3 to 0.7. ``a`` guesses, then ``b``, who does not see that guess; who is
+    right gets 1 from the other. Against even play the best guess gains 0.2, for both."""
+
+    possible_agents = ("a", "b")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.seen, self.moves = spaces.Discrete(2), spaces.Discrete(2)
+
+    def observation_space(self, agent: str) -> Any:
+        return self.seen
+
+    def action_space(self, agent: str) -> Any:
+        return self.moves
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        return [(0, 0.3), (1, 0.7)]
+
+    def hide(self, place: int) -> None:
+        self.thimbles = [Thimble(), Thimble()]
+        self.pea = self.thimbles[place]
+
+    def is_right(self, guess: int) -> bool:
+        return self.thimbles[guess] is self.pea
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        drawn = int(np.random.default_rng(seed).random() < 0.7)
+        self.guess: int | None = None
+        self.hide((options or {}).get("chance", drawn))
+        return {"a": 0}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        if self.guess is None:
+            self.guess = int(actions["a"])
+            return StepResult({"b": 1}, {}, {ALL: False}, {ALL: False}, {})
+        paid = float(self.is_right(self.guess)) - float(self.is_right(int(actions["b"])))
+        return StepResult({}, {"a": paid, "b": -paid}, {ALL: True}, {ALL: False}, {})
+
+
+class Card(int):
+    """A number with something written on it."""
+
+    suit = 0
+
+
+class HiddenCard(Pea):
+    def hide(self, place: int) -> None:
+        self.card = Card(7)
+        self.card.suit = place
+
+    def is_right(self, guess: int) -> bool:
+        return self.card.suit == guess
+
+
+class MaskedPea(Pea):
+    def hide(self, place: int) -> None:
+        self.table = np.ma.array([1, 1], mask=[place == 0, place == 1])
+
+    def is_right(self, guess: int) -> bool:
+        return bool(self.table.mask[guess])
+
+
+class RuledPea(Pea):
+    def hide(self, place: int) -> None:
+        self.rule = (lambda guess: guess == 0, lambda guess: guess == 1)[place]
+
+    def is_right(self, guess: int) -> bool:
+        return bool(self.rule(guess))
+
+
+class ClassPea(Pea):
+    """What changes stands in the class."""
+
+    hidden: ClassVar[list[int]] = [0]
+
+    def hide(self, place: int) -> None:
+        self.hidden[0] = place
+
+    def is_right(self, guess: int) -> bool:
+        return self.hidden[0] == guess
+
+
+UNDER = [0]
+
+
+class OutsidePea(ClassPea):
+    """What changes stands in the module."""
+
+    hidden = UNDER
+
+
+class ModulePea(Pea):
+    def hide(self, place: int) -> None:
+        UNDER[0] = place
+
+    def is_right(self, guess: int) -> bool:
+        return UNDER[0] == guess
+
+
+class OrderedPea(Pea):
+    """Dicts are compared without their order, which decides here."""
+
+    def hide(self, place: int) -> None:
+        self.places = dict.fromkeys([place, 1 - place])
+
+    def is_right(self, guess: int) -> bool:
+        return next(iter(self.places)) == guess
+
+
+class LatePea(ModulePea):
+    """The same, but starts can be told apart; only what follows cannot."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        shown = super().reset(seed=seed, options=options)
+        self.fresh: int | None = UNDER[0]
+        return shown
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        self.fresh = None
+        return super().step(actions)
+
+
+class StatedPea(HiddenCard):
+    """Its own state leaves out where the pea is."""
+
+    def get_state(self) -> Any:
+        return {"guess": self.guess}
+
+    def set_state(self, state: Any) -> None:
+        self.guess = state["guess"]
+
+
+def gain_in(env: type[Pea]) -> float:
+    game = MergedGame(positions_of(env))
+    players = game.positions.players
+    return game.measure({name: RandomPolicy(game.positions.kind_of(i)) for i, name in enumerate(players)}).nash_conv
+
+
+@pytest.mark.parametrize("env", [Pea, HiddenCard, MaskedPea, RuledPea, ClassPea, OutsidePea])
+def test_what_is_hidden_in_odd_places_is_part_of_the_state(env: type[Pea]) -> None:
+    assert gain_in(env) == pytest.approx(0.4, abs=1e-12)
+
+
+@pytest.mark.parametrize("env", [ModulePea, OrderedPea, LatePea])
+def test_starts_and_what_follows_from_different_ones_are_played_on_too(env: type[Pea]) -> None:
+    with pytest.raises(ConfigError, match="went on differently after the same actions"):
+        gain_in(env)
+
+
+@pytest.mark.parametrize("build", [positions_of, build_tree])
+def test_a_state_without_what_chance_did_is_noticed_by_positions_and_trees(build: Any) -> None:
+    with pytest.raises(ConfigError, match=r"put into an env that had begun another episode.* leaves something out"):
+        build(StatedPea)
+
+
 # -- digests -------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +319,24 @@ def row(mark: int) -> Row:
     return made
 
 
+class Secret:
+    __slots__ = ("__kept",)
+
+    def __init__(self, kept: int) -> None:
+        self.__kept = kept
+
+
+def hidden_slot(value: int) -> Secret:
+    return Secret(value)
+
+
+def spawned(times: int) -> np.random.Generator:
+    """It draws the same numbers however many children it had, but gives others to its next child."""
+    made = np.random.default_rng(3)
+    made.spawn(times)
+    return made
+
+
 EQUAL = [
     (lambda: {"a": 1, "b": [2, 3]}, lambda: {"b": [2, 3], "a": 1}),
     (lambda: {3, 1, 2}, lambda: {2, 3, 1}),
@@ -164,6 +346,9 @@ EQUAL = [
     (lambda: Slim(1, 2), lambda: Slim(1, 2)),
     (lambda: np.random.default_rng(3), lambda: np.random.default_rng(3)),
     (lambda: [(1,), (1,)], lambda: [(one := (1,)), one]),
+    (lambda: [one := [0], [one]], lambda: [one := [0], [one]]),
+    (lambda: Secret(1), lambda: Secret(1)),
+    (lambda: {frozenset([1, 2]): [1], frozenset([3]): [2]}, lambda: {frozenset([3]): [2], frozenset([2, 1]): [1]}),
 ]
 DIFFERENT = [
     (lambda: [1, [2]], lambda: [[1], 2]),
@@ -177,6 +362,13 @@ DIFFERENT = [
     (lambda: random.Random(1), lambda: random.Random(2)),
     (lambda: Thing(a=1), lambda: Thing(b=1)),
     (lambda: "1", lambda: 1),
+    (lambda: [one := [0], one], lambda: [[0], [0]]),
+    (lambda: hidden_slot(1), lambda: hidden_slot(2)),
+    (lambda: deque([1], maxlen=1), lambda: deque([1], maxlen=2)),
+    (lambda: defaultdict(int), lambda: defaultdict(list)),
+    (lambda: lambda: 1, lambda: lambda: 2),
+    (lambda: spawned(0), lambda: spawned(1)),
+    (lambda: np.float32(1), lambda: np.float64(1)),
 ]
 
 

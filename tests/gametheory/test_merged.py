@@ -184,7 +184,24 @@ class Counting(RandomPolicy):
 
     def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
         self.rows += len(inputs)
-        return np.full((len(inputs), self.kind.columns.options), self.weight)
+        options = self.kind.columns.options
+        return np.full((len(inputs), options), self.weight / options)
+
+
+class Stubborn(RandomPolicy):
+    """Always the first cell, also where it is taken."""
+
+    def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
+        return np.eye(self.kind.columns.options)[np.zeros(len(inputs), int)]
+
+
+class Saying(RandomPolicy):
+    """Says something else than probabilities."""
+
+    said: tuple[float, ...] = ()
+
+    def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
+        return np.tile(np.array(self.said), (len(inputs), 1))
 
 
 def test_a_policy_is_asked_once_for_each_view() -> None:
@@ -204,8 +221,33 @@ def test_policies_that_cannot_be_read_at_views_are_refused() -> None:
     other = RandomPolicy(merge_game("leduc_poker").positions.kinds[0])
     with pytest.raises(SpaceMismatchError, match="its policy was made for"):
         game.measure({"player_0": fine, "player_1": other})
-    with pytest.raises(PolicyError, match="gives no legal action a chance at 6 of its 6 views"):
+    with pytest.raises(
+        PolicyError, match=r"player_1 returned \[0.0, 0.0\] for observation 0 of 6; expected numbers of 0 or"
+    ):
         game.measure({"player_0": fine, "player_1": silent})
+    board = merge_game("dark_hex", {"rows": 2, "columns": 2})
+    stubborn = dict.fromkeys(board.positions.players, Stubborn(board.positions.kinds[0]))
+    with pytest.raises(PolicyError, match=r"gives no legal action a chance at \d+ of its \d+ views"):
+        board.measure(stubborn)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [((1.2, -0.2), "returned \\[1.2, -0.2\\]"), ((2.0, 1.0), "Logits become probabilities by a softmax"),
+     ((np.nan, 1.0), "expected numbers of 0 or more with the sum 1"), ((np.inf, 0.0), "expected numbers of 0 or more"),
+     ((1.0,), r"shape \(6, 1\) for 6 observations; expected \(6, 2\)"), ((0.5, 0.3, 0.2), r"expected \(6, 2\)")],
+)  # fmt: skip
+def test_what_is_no_probabilities_is_refused_by_positions_and_by_the_tree(
+    said: tuple[float, ...], message: str
+) -> None:
+    game, tree = merge_game("kuhn_poker"), build_tree("kuhn_poker")
+    policy = Saying(game.positions.kinds[0])
+    policy.said = said
+    players = dict.fromkeys(game.positions.players, policy)
+    with pytest.raises(PolicyError, match=message):
+        game.measure(players)
+    with pytest.raises(PolicyError, match=message.replace("6, ", r"\d+, ").replace("for 6", r"for \d+")):
+        strategy_of(tree, players)
 
 
 def test_tables_of_other_shapes_are_refused() -> None:

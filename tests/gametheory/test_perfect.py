@@ -16,7 +16,7 @@ from marl.envs.base import ALL, MultiAgentEnv, StepResult
 from marl.envs.registry import make_batched_env
 from marl.errors import ConfigError
 from marl.gametheory.merged.game import MergedGame
-from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solve_positions
+from marl.gametheory.merged.perfect import PerfectPlay, perfect_play, solvable_positions, solve_positions
 from marl.gametheory.merged.positions import Positions, Views, positions_of
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import strategy_of
@@ -238,6 +238,52 @@ def test_the_command_prints_values_and_refuses_in_one_sentence() -> None:
     done = marl("solve", "kuhn_poker")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "no game of perfect information" in done.err
+
+
+class OneChoice(MultiAgentEnv):
+    """One player chooses among payoffs; the other one only pays."""
+
+    possible_agents = ("chooser", "payer")
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.payoffs = config["payoffs"]
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Discrete(1)
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(len(self.payoffs))
+
+    def chance_outcomes(self) -> dict[None, float]:
+        return {None: 1.0}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return {"chooser": 0}, {}
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        paid = self.payoffs[actions["chooser"]]
+        return StepResult({}, {"chooser": paid, "payer": -paid}, {ALL: True}, {ALL: False}, {})
+
+
+@pytest.mark.parametrize("payoffs", [(-1e10, 0.0, 0.5), (-1e6, 0.0, 0.0005), (-1.0, 1e-7, 0.0)])
+def test_a_large_loss_elsewhere_hides_no_small_gain(payoffs: tuple[float, ...]) -> None:
+    play = perfect_play(OneChoice, {"payoffs": payoffs})
+    assert play.values.tolist() == [max(payoffs), -max(payoffs)]
+    assert play.ties == 0
+
+
+def test_equal_up_to_rounding_is_a_tie() -> None:
+    play = perfect_play(OneChoice, {"payoffs": (0.3, 0.1 + 0.2, -5.0)})
+    assert (play.ties, play.ties_that_matter) == (1, 0)
+
+
+def test_a_player_who_is_never_asked_has_a_policy_too() -> None:
+    assert set(perfect_play(OneChoice, {"payoffs": (1.0, 2.0)}).policies()) == {"chooser", "payer"}
+
+
+def test_the_command_looks_through_fewer_positions_where_they_are_played_one_by_one() -> None:
+    assert solvable_positions("tic_tac_toe") == 5_000_000
+    assert solvable_positions(OneChoice, {"payoffs": (1.0, 2.0)}) == 50_000
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------

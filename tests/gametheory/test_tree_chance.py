@@ -17,6 +17,7 @@ from marl.envs.batched import NativeEnv
 from marl.envs.games.cards.kuhn import KuhnGames
 from marl.envs.registry import make_batched_env
 from marl.errors import ChanceError, ConfigError
+from marl.gametheory.merged.positions import positions_of
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.chance import enough
 from marl.gametheory.tree.env_walker import Start
@@ -415,6 +416,74 @@ def test_long_courses_are_not_replayed_for_every_step() -> None:
 def test_array_envs_with_random_steps_are_refused_too(env) -> None:
     with pytest.raises(ConfigError, match="the same actions led elsewhere"):
         build_tree(env)
+
+
+class Safe(RestlessPennies):
+    """``a`` locks a safe with one of two codes; ``b`` waits a step and then tries one. The code may be missing in its state."""
+
+    deterministic = True
+    state_arrays = ("turn",)
+
+    def __init__(self, num_envs: int, env_config: Mapping[str, Any]) -> None:
+        super().__init__(num_envs, env_config)
+        self.code = np.zeros(num_envs, np.int64)
+
+    def _start(self, env_ids: Any, seeds: Any) -> None:
+        self.turn[env_ids] = self.code[env_ids] = 0
+
+    def _view(self) -> Any:
+        shown, legal, present, state = super()._view()
+        shown[0][:] = np.minimum(self.turn, 2)[:, None, None] / 2
+        present = np.stack([self.turn == 0, (self.turn > 0) & (self.turn < 3)], axis=1)
+        return shown, legal, present, state
+
+    def _play(self, actions: Sequence[Any]) -> Any:
+        self.code = np.where(self.turn == 0, actions[0][:, 0], self.code)
+        opened = np.where(actions[0][:, 1] == self.code, 1.0, -1.0) * (self.turn == 2)
+        self.turn = self.turn + 1
+        over = self.turn == 3
+        ended = np.repeat(over[:, None], 2, axis=1)
+        return np.stack([-opened, opened], axis=1), ended, np.zeros_like(ended), over
+
+
+class WholeSafe(Safe):
+    state_arrays = ("turn", "code")
+
+
+@pytest.mark.parametrize("build", [build_tree, positions_of])
+def test_an_array_that_is_missing_in_the_state_is_noticed(build: Any) -> None:
+    build(WholeSafe)
+    with pytest.raises(ConfigError, match="had begun another episode, a state went on differently"):
+        build(Safe)
+
+
+class Precise(ListedCardGame):
+    """Pays what single precision cannot hold, or what is no number."""
+
+    paid = 1e9 + 1
+
+    def step(self, actions: dict[str, Any]) -> StepResult:
+        result = super().step(actions)
+        return result._replace(rewards=dict.fromkeys(result.rewards, self.paid))
+
+
+class Unpaid(Precise):
+    paid = float("nan")
+
+
+@pytest.mark.parametrize("build", [build_tree, positions_of])
+def test_payoffs_are_as_precise_as_the_env_tells_them(build: Any) -> None:
+    for env, config in ((Precise, {}), ("matrix_game", {"payoffs": [[[1e9 + 1]], [[0.1]]]})):
+        found = build(env, config)
+        paid = found.payoffs if isinstance(found, Tree) else found.rewards
+        assert 1e9 + 1 in paid.reshape(-1)
+    assert 0.1 in paid.reshape(-1)
+
+
+@pytest.mark.parametrize("build", [build_tree, positions_of])
+def test_payoffs_that_are_no_numbers_are_refused(build: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a step paid nan to the agent in seat \d, .* finite number"):
+        build(Unpaid)
 
 
 # -- what is listed wrongly ----------------------------------------------------------------------------------------

@@ -209,11 +209,11 @@ class MatrixGames(NativeEnv):
     def action_names(self, agent: AgentID) -> tuple[str, ...]:
         return self.actions[int(agent.rsplit("_", 1)[1])]
 
-    def _play(self, actions: Sequence[Array]) -> tuple[Floats, Bools, Bools, Bools]:
+    def _play(self, actions: Sequence[Array]) -> tuple[Array, Bools, Bools, Bools]:
         for players, chosen in zip(self.players, actions, strict=True):
             self.last[:, players] = chosen
         paid = self.payoffs[(slice(None), *self.last.T)]  # [players, E]: everybody's table at the joint action
-        rewards = paid.T[:, self.player_at].astype(np.float32)
+        rewards = paid.T[:, self.player_at]
         self.rounds += 1
         over = self.rounds >= self.config.repetitions
         ended = np.repeat(over[:, None], rewards.shape[1], axis=1)

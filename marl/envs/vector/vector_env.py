@@ -77,6 +77,8 @@ class DictVector(BatchedEnv):
         self._legal = [np.ones((env_ids, kind.size, kind.legal_width), bool) for kind in self.kinds]
         self._present = np.zeros((env_ids, seats), bool)
         self._alive = np.zeros((env_ids, seats), bool)
+        self.paid: Array = np.zeros((env_ids, seats))
+        """What the last step paid, as precisely as the env told it; training takes it in single precision."""
         self._rewards = np.zeros((env_ids, seats), np.float32)
         self._terminated = np.zeros((env_ids, seats), bool)
         self._truncated = np.zeros((env_ids, seats), bool)
@@ -289,7 +291,7 @@ class DictVector(BatchedEnv):
     def _pay_all(self, env_id: int, rewards: Mapping[AgentID, float]) -> None:
         if self._plain and len(rewards) == self.kinds[0].size:
             try:
-                self._rewards[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
+                self.paid[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
             except (KeyError, ValueError, TypeError):
                 pass  # somebody unknown, or not plain numbers: one by one, to say whose it was
             else:
@@ -306,7 +308,7 @@ class DictVector(BatchedEnv):
                 self.seating[env_id].check_known(agent, self.where(env_id))
                 self._late.append((env_id, agent, amount))
             else:
-                self._rewards[env_id, seat] += amount
+                self.paid[env_id, seat] += amount
 
     def _end(self, env_id: int, result: StepResult) -> None:
         """Flags of those who ended, and whether the episode is over."""
@@ -355,10 +357,12 @@ class DictVector(BatchedEnv):
     def _clear(self) -> None:
         for flags in (self._terminated, self._truncated, self._blind, self._over):
             flags[:] = False
-        self._rewards[:] = 0.0
+        self.paid[:] = 0.0
         self._born, self._late = [], []
 
     def _frame(self) -> StepOutput:
+        with np.errstate(over="ignore"):
+            self._rewards[:] = self.paid
         return StepOutput(
             self._obs, self._legal, self._present, self._state, self._rewards, self._terminated, self._truncated,
             self._over, self._blind, self._born, self._late,

@@ -2,11 +2,13 @@
 
 Their states are compared by digests (``state_digest.py``): of what ``get_state()`` gives where the env has it, else of the
 env object itself, which is read to the bottom after each replay. A state that leaves something out would make positions equal
-that are not, so some of the positions that were found equal are played on in both ways, and have to show the same.
+that are not, so some of the positions that were found equal are played on in both ways, and have to show the same: starts
+first, then positions of one level, whether they follow from the same start or not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from marl.data.task import Array, Ints
 from marl.envs.batched import BatchedEnv
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
+from marl.gametheory.merged.rows import Bytes
 from marl.gametheory.merged.state_digest import NotComparableError, digest_of
 from marl.gametheory.tree.env_walker import MakeEnv, OneCopy, Sight, Stage, States, stage_for
 from marl.gametheory.tree.repeats import LONGEST, same_sight, some_actions
@@ -23,6 +26,10 @@ NOTHING = bytes(32)
 """The digest of what is over: nothing follows from it, so it does not matter how it ended."""
 TWINS_PER_LEVEL = 4  # pairs of equal positions that are played on to see whether they are
 TWINS = 48  # in all
+ACROSS = 48  # and so many pairs that follow from different starts,
+WITNESSES_PER_LEVEL, WITNESSES = 8, 2_000  # of which the first is kept to be compared with
+START_TWINS = 16  # pairs of equal starts
+START_COURSES = 8  # random courses that are played from each of them
 
 
 class Snapshot(NamedTuple):
@@ -38,7 +45,8 @@ class ComparedCopy(OneCopy):
     def __init__(self, make: MakeEnv) -> None:
         super().__init__(make)
         self.rng = np.random.default_rng(0)
-        self.twins = 0
+        self.twins = self.start_twins = self.across = 0
+        self.met: dict[tuple[int, bytes], States] = {}
 
     def kept(self) -> Snapshot:
         state = self.env.get_state()
@@ -66,17 +74,41 @@ class ComparedCopy(OneCopy):
         some = self.rng.permutation(equal)[: min(TWINS_PER_LEVEL, TWINS - self.twins)]
         self.twins += len(some)
         for i in some.tolist():
-            one, other = int(order[i]), int(order[i + 1])
-            if not self._play_alike(states, sight, one, other):
-                raise ConfigError(
-                    f"env {self.env.name!r}: two positions with equal states went on differently after the same actions, so "
-                    "the state leaves something out, and merging would be wrong. Let get_state() hold everything that "
-                    "changes in an episode, also what the env keeps outside of its own object; or build a tree."
-                )
+            pair = [self.take(states, order[[at]]) for at in (i, i + 1)]
+            self._check_alike(pair, _row(sight, int(order[i])))
 
-    def _play_alike(self, states: States, sight: Sight, one: int, other: int) -> bool:
+    def meet(self, level: int, key: Bytes, states: States, sight: Sight) -> None:
+        """Different positions of a level that follow from one start: those that followed from others too are played on."""
+        going_on = self.rng.permutation(np.flatnonzero(~sight.over)).tolist()
+        before = [row for row in going_on if (level, key[row].tobytes()) in self.met]
+        played = before[: self._pairs_left(level)]
+        for row in played:
+            first = self.met[level, key[row].tobytes()]
+            for _ in range(1 if level else START_COURSES):
+                self._check_alike([first, self.take(states, np.array([row]))], _row(sight, row))
+        if level:
+            self.across += len(played)
+        else:
+            self.start_twins += len(played)
+        new = [row for row in going_on if (level, key[row].tobytes()) not in self.met]
+        for row in new[: min(WITNESSES_PER_LEVEL, WITNESSES - len(self.met))]:
+            self.met[level, key[row].tobytes()] = self.take(states, np.array([row]))
+
+    def _pairs_left(self, level: int) -> int:
+        if not level:
+            return max(0, START_TWINS - self.start_twins)
+        return max(0, min(TWINS_PER_LEVEL, ACROSS - self.across))
+
+    def _check_alike(self, pair: Sequence[States], shown: Sight) -> None:
+        if not self._play_alike(pair, shown):
+            raise ConfigError(
+                f"env {self.env.name!r}: two positions with equal states went on differently after the same actions, so "
+                "the state leaves something out, and merging would be wrong. Let get_state() hold everything that "
+                "changes in an episode, also what the env keeps outside of its own object; or build a tree."
+            )
+
+    def _play_alike(self, pair: Sequence[States], shown: Sight) -> bool:
         """One random course, played from both."""
-        pair, shown = [self.take(states, np.array([one])), self.take(states, np.array([other]))], _row(sight, one)
         for _ in range(LONGEST):
             actions = some_actions(self.kinds, shown, self.rng)
             played = [self.step(states, actions) for states in pair]

@@ -132,6 +132,8 @@ class PositionGrowth:
         places, start = distinct(key)
         chunk = Chunk(first, start, np.array(probability))
         self.chunks.append(chunk)
+        if isinstance(stage, ComparedCopy):
+            stage.meet(0, key, states, sight)
         known = self.signature_of.get(key.tobytes())
         if known is not None:
             chunk.signature = known  # an equal position has the same future, which need not be played again
@@ -165,8 +167,11 @@ class PositionGrowth:
         rewards = np.concatenate([paid for _, paid, _ in sights])
         chunk.edges.append(Edges(source, target, actions, rewards))
         seen = part_of(joined([seen for seen, _, _ in sights]), places)
-        chunk.levels.append(self._level(np.concatenate(keys)[places], seen))
-        return _taken(stage, found, places), seen
+        key, after = np.concatenate(keys)[places], _taken(stage, found, places)
+        chunk.levels.append(self._level(key, seen))
+        if isinstance(stage, ComparedCopy):
+            stage.meet(len(chunk.levels) - 1, key, after, seen)
+        return after, seen
 
     def _key(self, stage: Stage, states: States, sight: Sight) -> Bytes:
         """What makes positions of a level different."""

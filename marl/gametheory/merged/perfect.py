@@ -16,6 +16,7 @@ an equilibrium of the game as it is seen, too. Anything else is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,15 +24,21 @@ from typing import Any
 import numpy as np
 
 from marl.data.task import Bools, Ints
-from marl.envs.registry import EnvCreator
+from marl.envs.adapters.openspiel import OpenSpielEnv
+from marl.envs.registry import EnvCreator, make_batched_env
+from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.stages import Stages, solve_stages
+from marl.gametheory.tree.env_walker import ManyLanes, stage_for
 from marl.gametheory.tree.tree import Reals
 from marl.policies.tabular import TabularPolicy
 
+ONE_BY_ONE = 50_000  # positions of an env that is not native, looked through without being asked
 TIE = 1e-9
-"""Actions whose values differ by less than this share of the largest value are equally good."""
+"""Actions whose values differ by less than this share of the larger one are equally good,"""
+ROUNDED = 1e-14
+"""or by less than this share of the largest value of the game, which is what sums may be off by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +86,7 @@ class PerfectPlay:
             kind, views = self.positions.kind_of(player), self.positions.views[player]
             seat = np.full(len(views), player - kind.first_seat)
             # Masks tell views apart only where one observation comes with several of them.
-            seen = views.obs.reshape(len(views), -1)
+            seen = views.obs.reshape(len(views), math.prod(views.obs.shape[1:]))  # said, because no rows do not tell it
             masks: Bools | tuple[()] = ()
             if len(np.unique(seen, axis=0)) < len(views):
                 masks = views.legal
@@ -96,6 +103,15 @@ def perfect_play(
 ) -> PerfectPlay:
     """Solve an env of perfect information: its name (or class, or function) and its ``env_config``."""
     return solve_positions(positions_of(env, env_config, chance_samples=chance_samples, max_positions=max_positions))
+
+
+def solvable_positions(env: str | EnvCreator, env_config: Mapping[str, Any] | None = None) -> int:
+    """As many positions as are found in minutes: millions where many are played at once, far fewer one by one."""
+    one = make_batched_env(env, 1, dict(env_config or {}), with_state=False)
+    at_once = isinstance(stage_for(lambda _: one), ManyLanes)
+    openspiel = isinstance(one, DictVector) and isinstance(one.envs[0], OpenSpielEnv)
+    one.close()
+    return MAX_POSITIONS if at_once or openspiel else ONE_BY_ONE
 
 
 def solve_positions(positions: Positions) -> PerfectPlay:
@@ -145,7 +161,8 @@ class _Induction:
         at = at.reshape(-1)
         best = np.full(len(positions), -np.inf)
         np.maximum.at(best, at, choices.worth[rows, player])
-        good = choices.worth[rows, player] >= best[at] - TIE * self.scale
+        mine = choices.worth[rows, player]
+        good = mine >= best[at] - self._little(np.maximum(np.abs(mine), np.abs(best[at])))
         view = self.positions.view[positions, player]
         picked = self._pick(player, positions, view, at[good], action[good])
         taken = action == picked[at]
@@ -178,8 +195,12 @@ class _Induction:
         low, high = np.full((len(count), worth.shape[1]), np.inf), np.full((len(count), worth.shape[1]), -np.inf)
         np.minimum.at(low, at[good], worth[good])
         np.maximum.at(high, at[good], worth[good])
-        apart = (high - low > TIE * self.scale).any(axis=1)
+        apart = (high - low > self._little(np.maximum(np.abs(high), np.abs(low)))).any(axis=1)
         self.ties_that_matter += int(apart.sum())
+
+    def _little(self, size: Reals) -> Reals:
+        """Differences of numbers of this size that do not count: not next to a payoff elsewhere that is far larger."""
+        return np.asarray(TIE * size + ROUNDED * self.scale)
 
     def _hidden(self, player: int) -> ConfigError:
         return ConfigError(

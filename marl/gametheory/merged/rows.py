@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marl.data.task import Array, Ints
+from marl.errors import ConfigError
 
 Bytes = NDArray[np.uint8]
 WORD = 8
@@ -20,6 +21,11 @@ def as_bytes(parts: Sequence[Array]) -> Bytes:
     columns: list[Bytes] = []
     for part in parts:
         plain = np.ascontiguousarray(part)
+        if plain.dtype.hasobject:
+            raise ConfigError(
+                f"an array among state_arrays holds Python objects (dtype {plain.dtype}), which cannot be compared as bytes. "
+                "Keep the state of a native env in arrays of numbers, or build a tree, which compares nothing."
+            )
         if plain.dtype.kind == "f":
             plain = plain + np.zeros((), plain.dtype)
         wide = math.prod(plain.shape[1:]) * plain.itemsize  # said, because no rows do not tell it

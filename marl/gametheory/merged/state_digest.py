@@ -1,19 +1,30 @@
 """Whether two states of an env are equal, told by digests of all that they hold.
 
 Equal digests mean equal states: numbers, texts, arrays, lists, dicts, sets and objects of them are read to the bottom, random
-generators by their states. Nothing is pickled and no code of the state is run. What cannot be looked into (an object of
-another language, an open file, a running generator) cannot be compared, and is refused by its name.
+generators by their states, functions with their code and what they remember, classes with the data in them. What is held in
+two places at once is another state than two equal copies, since a change of the one is a change of the other. Dicts and sets
+are compared without an order. Nothing is pickled and no code of the state is run. What cannot be looked into (an object of
+another language, an open file, a running generator) cannot be compared, and is refused by its name. Variables of modules
+are not part of a state.
 """
 
 from __future__ import annotations
 
 import random
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial, singledispatchmethod
 from hashlib import sha256
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)  # fmt: skip
 from typing import Any
 
 import numpy as np
@@ -39,29 +50,37 @@ def digest_of(state: object) -> bytes:
     return _Reader().read(state)
 
 
+PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+VALUES = (tuple, frozenset, np.generic, MethodType, BuiltinFunctionType, range, ModuleType, np.dtype)
+"""What cannot change by itself: it is what it holds, wherever it is held."""
+DATA = (bool, int, float, complex, str, list, dict, set, deque, np.ndarray)
+"""What a class may hold besides its code."""
+
+
 class _Reader:
-    """Reads one state. What it holds several times is read once; what holds itself is told by how far up it stands."""
+    """Reads one state. Everything that can change gets a number when it is met, and is told by it when it is met again."""
 
     def __init__(self) -> None:
-        self.known: dict[int, bytes] = {}
-        self.above: dict[int, int] = {}
-        # A digest is found again by the object's id, which must not be given to another object meanwhile.
+        self.number: dict[int, int] = {}
+        self.known: dict[int, bytes] = {}  # digests of values, which are read once
+        # Both go by the object's id, which must not be given to another object meanwhile.
         self.alive: list[object] = []
 
     def read(self, value: Any) -> bytes:
-        if isinstance(value, bool | int | float | complex | str | bytes | None):
+        if type(value) in PLAIN:
             return _plain(value)
-        number = id(value)
-        if number in self.known:
-            return self.known[number]
-        if number in self.above:
-            return _join("itself", [str(len(self.above) - self.above[number]).encode()])
-        self.above[number] = len(self.above)
-        found = self._parts(value)
-        del self.above[number]
+        at = id(value)
+        if at in self.known:
+            return self.known[at]
+        if at in self.number:
+            return _join("again", [self.number[at].to_bytes(8, "little")])
         self.alive.append(value)
-        self.known[number] = found
-        return found
+        if isinstance(value, VALUES):
+            found = self._parts(value)
+            self.known[at] = found
+            return found
+        number = self.number[at] = len(self.number)
+        return _join("first", [number.to_bytes(8, "little"), self._parts(value)])
 
     def _inside(self, name: str, value: Any) -> bytes:
         try:
@@ -89,64 +108,89 @@ class _Reader:
             raise NotComparableError(value)
         attributes = dict(getattr(value, "__dict__", {}))
         for owner in type(value).__mro__:
-            for name in _slots(owner):
-                if hasattr(value, name):
-                    attributes[name] = getattr(value, name)
-        return _join(_name(type(value)), self._named(attributes))
+            for slot in _slots(owner):
+                try:
+                    attributes[f"{owner.__qualname__}.{slot.__name__}"] = slot.__get__(value)
+                except AttributeError:
+                    continue  # not filled, which is a state too
+        return _join(_name(type(value)), [self.read(type(value)), *self._named(attributes)])
 
     def _container(self, value: Any, parts: Iterable[bytes]) -> bytes:
         """What holds values, and may have attributes beside them where its class was derived."""
         attributes = getattr(value, "__dict__", {})
         return _join(_name(type(value)), [*parts, *self._named(attributes)])
 
+    @_parts.register(int)
+    @_parts.register(float)
+    @_parts.register(complex)
+    @_parts.register(str)
+    @_parts.register(bytes)
+    def _(self, value: Any) -> bytes:
+        """Of a class derived from one of these; what is plain was read before."""
+        base = next(kind for kind in type(value).__mro__ if kind in PLAIN)
+        return self._container(value, [_plain(base(value) if base is not str else str.__str__(value))])
+
     @_parts.register(list)
     @_parts.register(tuple)
-    @_parts.register(deque)
     def _(self, value: Any) -> bytes:
         return self._container(value, self._listed(value))
+
+    @_parts.register(deque)
+    def _(self, value: Any) -> bytes:
+        return self._container(value, [_plain(value.maxlen), *self._listed(value)])
 
     @_parts.register(dict)
     @_parts.register(MappingProxyType)
     def _(self, value: Any) -> bytes:
         # Without an order, as dicts are compared: a board that was filled in another order is the same board.
-        pairs = [self.read(key) + self._inside(f"[{key!r}]", held) for key, held in value.items()]
-        return self._container(value, sorted(pairs))
+        keys = sorted(value, key=_alone)
+        return self._container(value, self._pairs(value, keys))
 
     @_parts.register(OrderedDict)
     def _(self, value: Any) -> bytes:
         # Here the order counts when two of them are compared.
-        pairs = [self.read(key) + self._inside(f"[{key!r}]", held) for key, held in value.items()]
-        return self._container(value, pairs)
+        return self._container(value, self._pairs(value, list(value)))
+
+    @_parts.register(defaultdict)
+    def _(self, value: Any) -> bytes:
+        made_by = self._inside("default_factory", value.default_factory)
+        return self._container(value, [made_by, *self._pairs(value, sorted(value, key=_alone))])
+
+    def _pairs(self, value: Mapping[Any, Any], keys: Iterable[Any]) -> list[bytes]:
+        return [self.read(key) + self._inside(f"[{key!r}]", value[key]) for key in keys]
 
     @_parts.register(set)
     @_parts.register(frozenset)
     def _(self, value: Any) -> bytes:
-        return self._container(value, sorted(self._listed(value)))
+        return self._container(value, self._listed(sorted(value, key=_alone)))
 
     @_parts.register(np.ndarray)
     def _(self, value: Array) -> bytes:
-        if value.dtype.hasobject:
-            return _join(f"array{value.shape}", self._listed(value.reshape(-1).tolist()))
-        plain = np.ascontiguousarray(value)
-        if plain.dtype.kind == "f":
-            plain = plain + np.zeros((), plain.dtype)  # -0.0 becomes 0.0
-        return _join(f"array{value.shape}{value.dtype.str}", [plain.tobytes()])
+        plain = np.asarray(value)
+        if plain.dtype.hasobject:
+            return self._container(value, [str(plain.shape).encode(), *self._listed(plain.reshape(-1).tolist())])
+        return self._container(value, [f"{plain.shape}{plain.dtype.str}".encode(), _bytes_of(plain)])
 
     @_parts.register(np.generic)
     def _(self, value: Any) -> bytes:
-        return self._parts(np.asarray(value))
+        plain = np.asarray(value)
+        if plain.dtype.hasobject:
+            raise NotComparableError(value)
+        return _join(_name(type(value)) + plain.dtype.str, [_bytes_of(plain)])
 
     @_parts.register(np.random.Generator)
     def _(self, value: np.random.Generator) -> bytes:
-        return _join("generator", [self.read(value.bit_generator.state)])
+        source = value.bit_generator
+        born = getattr(source.seed_seq, "n_children_spawned", 0)  # decides what it gives to generators spawned by it
+        return self._container(value, [self.read(source.state), _plain(born)])
 
     @_parts.register(np.random.RandomState)
     def _(self, value: np.random.RandomState) -> bytes:
-        return _join("generator", [self.read(value.get_state(legacy=False))])
+        return self._container(value, [self.read(value.get_state(legacy=False))])
 
     @_parts.register(random.Random)
     def _(self, value: random.Random) -> bytes:
-        return _join("generator", [self.read(value.getstate())])
+        return self._container(value, [self.read(value.getstate())])
 
     @_parts.register(Enum)
     def _(self, value: Enum) -> bytes:
@@ -158,6 +202,17 @@ class _Reader:
         return _join(f"builtin {value.__qualname__}", [self._inside("__self__", value.__self__)])
 
     @_parts.register(type)
+    def _(self, value: type) -> bytes:
+        """A class is code, which does not change while it runs, but may hold data that does."""
+        held = {}
+        for owner in value.__mro__:
+            if not owner.__flags__ & HEAP_TYPE:
+                continue
+            for name, part in vars(owner).items():
+                if type(part) in DATA and not name.startswith("__"):
+                    held[f"{owner.__qualname__}.{name}"] = part
+        return _join("class", [_name(value).encode(), *self._named(held)])
+
     @_parts.register(ModuleType)
     @_parts.register(np.dtype)
     @_parts.register(range)
@@ -169,8 +224,16 @@ class _Reader:
     @_parts.register(FunctionType)
     def _(self, value: FunctionType) -> bytes:
         """A function may remember something in the variables around it."""
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return _join(f"{value.__module__}.{value.__qualname__}", self._listed([cells, value.__defaults__]))
+        cells = [self._cell(cell) for cell in value.__closure__ or ()]
+        defaults = self._listed([value.__defaults__, value.__kwdefaults__])
+        name = f"{value.__module__}.{value.__qualname__}"
+        return _join(name, [_code(value.__code__), *cells, *defaults, *self._named(value.__dict__)])
+
+    def _cell(self, cell: Any) -> bytes:
+        try:
+            return self.read(cell.cell_contents)
+        except ValueError:
+            return b"empty"
 
     @_parts.register(MethodType)
     def _(self, value: MethodType) -> bytes:
@@ -200,10 +263,28 @@ def _is_python(kind: type) -> bool:
     return bool(kind.__flags__ & HEAP_TYPE) and kind.__basicsize__ <= most
 
 
-def _slots(owner: type) -> tuple[str, ...]:
-    slots = owner.__dict__.get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+def _slots(owner: type) -> list[MemberDescriptorType]:
+    """What a class declared by ``__slots__``, under whatever names Python keeps it."""
+    if "__slots__" not in vars(owner):
+        return []
+    return [part for part in vars(owner).values() if isinstance(part, MemberDescriptorType)]
+
+
+def _alone(value: object) -> bytes:
+    """A digest that does not depend on what was met before: members of a set have no order of their own."""
+    return _Reader().read(value)
+
+
+def _code(code: CodeType) -> bytes:
+    consts = [_code(part) if isinstance(part, CodeType) else repr(part).encode() for part in code.co_consts]
+    return _join("code", [code.co_code, repr(code.co_names).encode(), *consts])
+
+
+def _bytes_of(array: Array) -> bytes:
+    plain = np.ascontiguousarray(array)
+    if plain.dtype.kind in "fc":
+        plain = plain + np.zeros((), plain.dtype)  # -0.0 becomes 0.0
+    return bytes(plain.tobytes())
 
 
 def _name(kind: type) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, log
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from marl.envs.games.cards.dealt import DealtEnv
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ChanceError, ConfigError, EnvError
 from marl.gametheory.tree.builder import Mark, TooLargeError
-from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin
+from marl.gametheory.tree.env_walker import MakeEnv, ManyLanes, Sight, Stage, Start, States, begin, stage_for
 from marl.gametheory.tree.repeats import COURSES, courses, parts_at
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample, Reals
 
@@ -41,6 +41,7 @@ CHECKED_NODES = 20_000  # and the nodes for it
 CHECKED_ALIKE = 16  # seeds that are enough where all have to play alike, so that there are no shares to compare
 PLAYED_NODES = 20_000  # that may be played to find starts, however small the tree has to be
 
+Thing = TypeVar("Thing")
 Grown = tuple[ChanceMode, ChanceSample | None]
 
 
@@ -102,8 +103,9 @@ def grow_deals(growth: Growing, make: MakeEnv, env: DealtEnv) -> Grown:
     stage = ManyLanes(make)
     _check_deal_probabilities(env)
     deals = np.flatnonzero(env.deal_probabilities > 0)
-    some = [Start(0, int(deal), True) for deal in deals[:: max(1, len(deals) // COURSES)]]
+    some = [Start(0, deal, True) for deal in _some(deals.tolist(), COURSES)]
     _check_repeats(env, some)
+    _check_state(env, make, some)
     probability = env.deal_probabilities[deals]
     states, sight = stage.deals(deals)
     growth.begin(stage, states, sight, probability / probability.sum())
@@ -127,6 +129,7 @@ def grow_listed(growth: Growing, make: MakeEnv, env: BatchedEnv, listed: Outcome
         starts.play(Start(0, outcome, True), probability)
     starts.set_probabilities()
     _check_obeyed(env, listed)
+    _check_state(env, make, [Start(0, outcome, True) for outcome in _some(listed.outcomes, COURSES)])
     _check_complete(starts, env.name, f"none of the {len(listed.outcomes)} outcomes of chance_outcomes() gives")
     return ("exact" if len(starts.weights) > 1 else "none"), None
 
@@ -134,6 +137,7 @@ def grow_listed(growth: Growing, make: MakeEnv, env: BatchedEnv, listed: Outcome
 def grow_certain(growth: Growing, make: MakeEnv, env: BatchedEnv) -> Grown:
     """A native env that says that nothing in it is random."""
     _check_repeats(env, [Start(seed) for seed in range(COURSES)])
+    _check_state(env, make, [Start(seed) for seed in range(COURSES)])
     starts = Starts(growth, growth.stage(make))
     starts.play(Start(0))
     starts.set_probabilities()
@@ -154,7 +158,7 @@ def _check_accepted(env: BatchedEnv, listed: Outcomes) -> None:
 
 def _check_obeyed(env: BatchedEnv, listed: Outcomes) -> None:
     """The same outcome plays alike whatever the seed."""
-    some = listed.outcomes[:: max(1, len(listed.outcomes) // CHECKED)]
+    some = _some(listed.outcomes, CHECKED)
     starts = [Start(0, outcome, True) for outcome in some] * ceil(COURSES / len(some))
     for number, (start, course) in enumerate(zip(starts, courses(env, starts), strict=True)):
         step = parts_at(env, start._replace(seed=number + 1), course, take_back=True)
@@ -256,7 +260,9 @@ class Starts:
 
 def grow_seeds(growth: Growing, make: MakeEnv, env: BatchedEnv, samples: int | None) -> Grown:
     """So many seeds, or as many as it takes. However alike they play, they are a sample."""
-    _check_repeats(env, [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))])
+    some = [Start(seed) for seed in range(COURSES if samples is None else min(samples, COURSES))]
+    _check_repeats(env, some)
+    _check_state(env, make, some)
     starts = Starts(growth, growth.stage(make))
     if samples is None:
         _draw_until_nothing_new(starts, env.name)
@@ -310,6 +316,28 @@ def _check_repeats(env: BatchedEnv, starts: Sequence[Start]) -> None:
                 "generator that reset builds from its seed, and let get_state() hold it; or estimate exploitability by "
                 "trained best responses."
             )
+
+
+def _check_state(env: BatchedEnv, make: MakeEnv, starts: Sequence[Start]) -> None:
+    """States hold all that decides what follows: put into an env that has begun another episode, they go on as before."""
+    again = list(starts) * ceil(COURSES / len(starts))
+    fresh = make if isinstance(stage_for(make), ManyLanes) else None  # how the env will be walked
+    for number, (start, course) in enumerate(zip(again, courses(env, again), strict=True)):
+        other = again[(number + 1) % len(again)]
+        if other == start:
+            other = Start(start.seed + 1_000, start.outcome, start.listed)
+        step = parts_at(env, start, course, take_back=True, other=other, make=fresh)
+        if step is not None:
+            raise ConfigError(
+                f"env {env.name!r}: put into an env that had begun another episode, a state went on differently "
+                f"({_when(step)}), so it leaves something out, and what is computed from it would be wrong. Let get_state() "
+                "hold everything that changes in an episode; a native env names all of its arrays in state_arrays."
+            )
+
+
+def _some(things: Sequence[Thing], count: int) -> Sequence[Thing]:
+    """About so many of them, evenly spread."""
+    return things[:: max(1, len(things) // count)]
 
 
 def _when(step: int) -> str:

@@ -63,6 +63,25 @@ def sight_of(frame: StepOutput) -> Sight:
     )
 
 
+def stepped(env: BatchedEnv, actions: Sequence[Array]) -> Sight:
+    """What a step shows, with payoffs as precise as the env told them."""
+    sight = sight_of(env.step(actions))
+    if env.paid is not None:
+        sight.rewards[:] = env.paid
+    _check_payoffs(env.name, sight)
+    return sight
+
+
+def _check_payoffs(name: str, sight: Sight) -> None:
+    """Refuse payoffs with which nothing can be computed."""
+    if not np.isfinite(sight.rewards).all():
+        row, seat = np.argwhere(~np.isfinite(sight.rewards))[0].tolist()
+        raise ConfigError(
+            f"env {name!r}: a step paid {sight.rewards[row, seat]} to the agent in seat {seat}, so payoffs cannot be added up "
+            "or compared. Let every reward be a finite number."
+        )
+
+
 def joined(sights: Sequence[Sight]) -> Sight:
     """Positions of several sights, one after the other."""
     obs: list[Array] = []
@@ -115,7 +134,7 @@ class ManyLanes:
     def step(self, states: States, actions: Sequence[Array]) -> tuple[States, Sight]:
         env = self.make(len(actions[0]))
         env.set_state(states)
-        sight = sight_of(env.step(actions))
+        sight = stepped(env, actions)
         return env.get_state(), sight
 
 
@@ -149,7 +168,7 @@ class OneCopy:
                     f"env {self.env.name!r}: an episode is too long to be replayed, so no tree can be built. Give the env "
                     "get_state() and set_state()."
                 )
-            sight = sight_of(self.env.step([column[row : row + 1] for column in actions]))
+            sight = stepped(self.env, [column[row : row + 1] for column in actions])
             sights.append(sight)
             # What is over is not played on, and a snapshot may be large.
             after.append(None if sight.over.all() else self.kept())

@@ -4,6 +4,8 @@ A tree goes back to positions, by a stored state or by replay, and takes for gra
 place. Where steps draw random numbers that neither the reset seed nor the stored state decides, its payoffs would be luck.
 So some courses are played twice; the second time steps are taken back once, as it happens while a tree grows: all steps of
 short courses, some of long ones, because an env without a state of its own replays everything before a step taken back.
+Courses are played once more with states put into an env that has begun another episode meanwhile: what ``get_state`` leaves
+out is that episode's then, and shows.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from marl.data.task import AgentType, Array
 from marl.envs.batched import BatchedEnv
-from marl.gametheory.tree.env_walker import Sight, Start, begin, sight_of
+from marl.gametheory.tree.env_walker import MakeEnv, Sight, Start, begin, sight_of
 
 COURSES = 16
 LONGEST = 1_000  # env steps of a course at most
@@ -40,10 +42,14 @@ def random_course(env: BatchedEnv, start: Start, rng: np.random.Generator) -> Co
     return course
 
 
-def parts_at(env: BatchedEnv, start: Start, course: Course, *, take_back: bool = False) -> int | None:
+def parts_at(
+    env: BatchedEnv, start: Start, course: Course, *, take_back: bool = False, other: Start | None = None,
+    make: MakeEnv | None = None,
+) -> int | None:  # fmt: skip
     """The step after which the same actions show something else from this start; None: they never do.
 
-    ``take_back``: steps are played once with other actions before, and taken back by the env's state.
+    ``take_back``: steps are played once with other actions before, and taken back by the env's state. ``other``: between the
+    two an episode is begun from this start, in an env that ``make`` makes where it is given.
     """
     if not same_sight(sight_of(begin(env, start)), course.sights[0]):
         return 0
@@ -53,6 +59,9 @@ def parts_at(env: BatchedEnv, start: Start, course: Course, *, take_back: bool =
         if step in taken_back:  # other actions, because a step that draws nothing shows no difference
             state = env.get_state()
             env.step(some_actions(env.kinds, course.sights[step], rng))
+            if other is not None:
+                env = env if make is None else make(1)
+                begin(env, other)
             env.set_state(state)
         if not same_sight(sight_of(env.step(actions)), course.sights[step + 1]):
             return step + 1
@@ -91,7 +100,7 @@ def same_sight(mine: Sight, other: Sight) -> bool:
     """Whether everybody sees, may do and was paid the same. What absent agents' cells hold does not matter."""
     if not (np.array_equal(mine.present, other.present) and np.array_equal(mine.over, other.over)):
         return False
-    if not np.array_equal(mine.rewards, other.rewards):
+    if not np.array_equal(mine.rewards, other.rewards, equal_nan=True):  # what is paid is judged elsewhere
         return False
     first = 0
     for seen, also, legal, allowed in zip(mine.obs, other.obs, mine.legal, other.legal, strict=True):

@@ -25,7 +25,10 @@ from marl.gametheory.tree.tree import Reals, Tree
 
 
 def equilibrium(tree: Tree) -> Solved:
-    """A Nash equilibrium by linear programming; its ``values`` are the values of the game."""
+    """A Nash equilibrium by linear programming; its ``values`` are the values of the game.
+
+    It is precise to about 1e-7 of the largest payoff, so next to a payoff of a million cents do not count.
+    """
     if tree.num_players != 2 or not tree.is_constant_sum:
         what = f"{tree.num_players} players" if tree.num_players != 2 else "payoffs that do not add up to a constant"
         raise ConfigError(
