@@ -78,8 +78,6 @@ class DictVector(BatchedEnv):
         self._present = np.zeros((env_ids, seats), bool)
         self._alive = np.zeros((env_ids, seats), bool)
         self.paid: Array = np.zeros((env_ids, seats))
-        """What the last step paid, as precisely as the env told it; training takes it in single precision."""
-        self._rewards = np.zeros((env_ids, seats), np.float32)
         self._terminated = np.zeros((env_ids, seats), bool)
         self._truncated = np.zeros((env_ids, seats), bool)
         self._blind = np.zeros((env_ids, seats), bool)
@@ -292,18 +290,16 @@ class DictVector(BatchedEnv):
         if self._plain and len(rewards) == self.kinds[0].size:
             try:
                 self.paid[env_id] = [rewards[agent] for agent in self.kinds[0].agents]
+                return
             except (KeyError, ValueError, TypeError):
                 pass  # somebody unknown, or not plain numbers: one by one, to say whose it was
-            else:
-                return
         for agent, reward in rewards.items():
             seat = self.seating[env_id].seat_of.get(agent)
             try:
                 amount = float(reward)
             except (TypeError, ValueError):
-                raise EnvError(
-                    f"{self.where(env_id)}: the reward of agent {agent!r} is {reward!r}. Return a number."
-                ) from None
+                said = f"{self.where(env_id)}: the reward of agent {agent!r} is {reward!r}. Return a number."
+                raise EnvError(said) from None
             if seat is None:
                 self.seating[env_id].check_known(agent, self.where(env_id))
                 self._late.append((env_id, agent, amount))
@@ -362,9 +358,9 @@ class DictVector(BatchedEnv):
 
     def _frame(self) -> StepOutput:
         with np.errstate(over="ignore"):
-            self._rewards[:] = self.paid
+            rewards = self.paid.astype(np.float32)
         return StepOutput(
-            self._obs, self._legal, self._present, self._state, self._rewards, self._terminated, self._truncated,
+            self._obs, self._legal, self._present, self._state, rewards, self._terminated, self._truncated,
             self._over, self._blind, self._born, self._late,
         )  # fmt: skip
 

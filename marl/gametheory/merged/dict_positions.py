@@ -80,19 +80,25 @@ class ComparedCopy(OneCopy):
     def meet(self, level: int, key: Bytes, states: States, sight: Sight) -> None:
         """Different positions of a level that follow from one start: those that followed from others too are played on."""
         going_on = self.rng.permutation(np.flatnonzero(~sight.over)).tolist()
-        before = [row for row in going_on if (level, key[row].tobytes()) in self.met]
-        played = before[: self._pairs_left(level)]
+        before: list[int] = []
+        new: list[int] = []
+        for row in going_on:
+            (before if (level, key[row].tobytes()) in self.met else new).append(row)
+        self._play_across(level, before, key, states, sight)
+        for row in new[: min(WITNESSES_PER_LEVEL, WITNESSES - len(self.met))]:
+            self.met[level, key[row].tobytes()] = self.take(states, np.array([row]))
+
+    def _play_across(self, level: int, rows: Sequence[int], key: Bytes, states: States, sight: Sight) -> None:
+        """Some of these rows next to the equal ones that were met before; starts, of which there are few, more than once."""
+        played, times = rows[: self._pairs_left(level)], 1 if level else START_COURSES
         for row in played:
-            first = self.met[level, key[row].tobytes()]
-            for _ in range(1 if level else START_COURSES):
-                self._check_alike([first, self.take(states, np.array([row]))], _row(sight, row))
+            pair = [self.met[level, key[row].tobytes()], self.take(states, np.array([row]))]
+            for _ in range(times):
+                self._check_alike(pair, _row(sight, row))
         if level:
             self.across += len(played)
         else:
             self.start_twins += len(played)
-        new = [row for row in going_on if (level, key[row].tobytes()) not in self.met]
-        for row in new[: min(WITNESSES_PER_LEVEL, WITNESSES - len(self.met))]:
-            self.met[level, key[row].tobytes()] = self.take(states, np.array([row]))
 
     def _pairs_left(self, level: int) -> int:
         if not level:
