@@ -22,14 +22,17 @@ class Game:
     env: str
     env_config: Mapping[str, Any]
     merged: bool = True  # by merged positions; else by the tree
+    last_entropy: float = 0.02  # where the bonus of mmd ends: less is nearer to an equilibrium, and lets noise in
 
 
 GAMES: dict[str, Game] = {
     "phantom_ttt": Game("phantom tic-tac-toe", "phantom_ttt", {}),
-    "phantom_ttt_abrupt": Game("phantom tic-tac-toe, abrupt", "phantom_ttt", {"version": "abrupt"}),
+    "phantom_ttt_abrupt": Game("phantom tic-tac-toe, abrupt", "phantom_ttt", {"version": "abrupt"}, last_entropy=0.04),
     "dark_hex": Game("dark hex 3x3", "dark_hex", {"rows": 3, "columns": 3}),
-    "dark_hex_abrupt": Game("dark hex 3x3, abrupt", "dark_hex", {"rows": 3, "columns": 3, "version": "abrupt"}),
-    "liars_dice": Game("liar's dice", "liars_dice", {}, merged=False),
+    "dark_hex_abrupt": Game(
+        "dark hex 3x3, abrupt", "dark_hex", {"rows": 3, "columns": 3, "version": "abrupt"}, last_entropy=0.04
+    ),
+    "liars_dice": Game("liar's dice", "liars_dice", {}, merged=False, last_entropy=0.01),
     # Small games, to try the benchmark itself.
     "kuhn": Game("Kuhn poker", "kuhn_poker", {}, merged=False),
     "dark_hex_2x2": Game("dark hex 2x2", "dark_hex", {"rows": 2, "columns": 2}),
@@ -50,7 +53,7 @@ def falling(plies: int, first: float, last: float, points: int = 5) -> list[list
 
 ON_POLICY: Keys = {
     "gamma": 1.0, "gae_lambda": 0.8, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024,
-    "num_sgd_iter": 4,
+    "num_sgd_iter": 2,
 }  # fmt: skip
 
 
@@ -63,8 +66,7 @@ def mmd(plies: int) -> Keys:
     """Drawn to uniform play, strongly in the beginning: what is drawn too little circles, and does not come back."""
     return {
         "name": "mmd", **ON_POLICY, "normalize_advantages": False, "grad_clip": 10.0, "clip_param": 1.0,
-        "entropy_coeff_schedule": falling(plies, 0.2, 0.02), "backward_kl_coeff_schedule": falling(plies, 2.0, 20.0),
-        "lr_schedule": falling(plies, 1e-3, 1e-4),
+        "backward_kl_coeff_schedule": falling(plies, 2.0, 50.0), "lr_schedule": falling(plies, 1e-3, 5e-5),
     }  # fmt: skip
 
 
@@ -168,6 +170,8 @@ def scenario_of(game: str, method: str, plies: int, seed: int, settings: str) ->
     else:
         keys |= {"algo": METHODS[method](plies), "model": SMALL, "num_envs_per_worker": 256}
         keys["multiagent"] = {"policy_mapping_fn": "per_agent"}
+        if method == "mmd":
+            keys["algo"]["entropy_coeff_schedule"] = falling(plies, 0.2, played.last_entropy)
     if method == "nfsp":
         keys |= {"num_envs_per_worker": 64, "timesteps_per_iteration": 2560}
     if method == "psro":
