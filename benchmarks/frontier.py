@@ -9,8 +9,8 @@ positions, or by the tree. What is measured is the current policy, or a method's
     python benchmarks/frontier.py FOLDER --page docs/benchmarks.md      # the table and the curves into the page; runs nothing
 
 FOLDER holds a file of points per run and its newest checkpoint: stop it at any time (Ctrl-C, kill), and the same command goes
-on. Runs that are complete are not made again. Seeds of ppo and mmd learn together in one process. Two processes may share the
-work if they are given different games.
+on. Runs that are complete are not made again. Seeds come one after the other: at batches of this size a stack of them
+takes 1.4 times as long. Two processes may share the work if they are given different games or methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from frontier_settings import GAMES, METHODS, OTHER_SEEDS, SEEDS, TABLE_GAMES, s
 from rich.console import Console
 
 from marl.algos.presets import ALGOS
-from marl.algos.together import meet
 from marl.errors import UserError
 from marl.gametheory.merged.game import merge_game
 from marl.gametheory.tree.build import build_tree
@@ -38,7 +36,6 @@ from marl.gametheory.tree.policy_conversion import strategy_of
 from marl.gametheory.tree.response import nash_conv
 from marl.policies.policy import Policy
 from marl.scenario.load import compose
-from marl.training.lockstep import Lockstep
 from marl.training.trainer import Trainer
 
 FIRST_SEED = 1000
@@ -85,8 +82,8 @@ class Run:
             return Trainer(scenario=compose(self.keys, "frontier"))
         return Trainer.from_checkpoint(self.folder / known["checkpoint"])
 
-    def go_on(self, judge: Judge, companions: int) -> None:
-        """Train and measure until the plies are played. ``companions`` learn in the same process and share its time."""
+    def go_on(self, judge: Judge) -> None:
+        """Train and measure until the plies are played."""
         known = self.read()
         points: list[dict[str, float]] = known["points"]
         spent = points[-1]["train_s"] if points else 0.0
@@ -94,13 +91,10 @@ class Run:
             since = time.process_time()
             while trainer.timesteps_total < self.plies:
                 trainer.train()
-                meet()  # nobody runs ahead, so that updates of all seeds stay alike
                 if self._stretch(trainer.timesteps_total) > self._stretch(points[-1]["plies"] if points else 0):
-                    spent += (time.process_time() - since) / companions
-                    meet()  # measuring is nobody's training
+                    spent += time.process_time() - since
                     points.append(self._measured(trainer, judge, spent))
                     self._keep(trainer, known)
-                    meet()
                     since = time.process_time()
 
     def _stretch(self, plies: float) -> int:
@@ -140,17 +134,9 @@ def runs_of(folder: Path, options: argparse.Namespace, game: str, method: str) -
 
 def play(runs: list[Run], judge: Judge) -> None:
     """All seeds of one cell that are not complete."""
-    left = [run for run in runs if not run.complete]
-    if not left:
-        return
-    if left[0].keys.get("stacked"):
-        outcomes = Lockstep([partial(run.go_on, judge, len(left)) for run in left]).run()
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-        return
-    for run in left:
-        run.go_on(judge, 1)
+    for run in runs:
+        if not run.complete:
+            run.go_on(judge)
 
 
 def chosen(text: str | None, known: Mapping[str, Any], usual: tuple[str, ...]) -> list[str]:

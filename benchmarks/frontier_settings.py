@@ -113,8 +113,6 @@ METHODS: dict[str, Callable[[int], Keys]] = {
 }  # fmt: skip
 SEEDS = {"ppo": 5, "mmd": 5}  # the others: 3
 OTHER_SEEDS = 3
-STACKED = ("ppo", "mmd")
-"""Methods whose seeds learn together in one process; those of the others come one after the other."""
 
 # -- settings of the benchmark ----------------------------------------------------------------------------------------
 # lr, steps of each copy, minibatches, passes, clip, entropy, value, gradient norm, backward KL
@@ -177,6 +175,4 @@ def scenario_of(game: str, method: str, plies: int, seed: int, settings: str) ->
     if method == "psro":
         keys["population"] = {"kind": "psro", "oracle": "ppo", "round_timesteps": plies // 8, "matches": 1000}
         del keys["multiagent"]
-    if method in STACKED and settings != "protocol":
-        keys["stacked"] = True
     return keys
