@@ -19,13 +19,13 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from frontier_page import write_page
-from frontier_settings import GAMES, METHODS, OTHER_SEEDS, SEEDS, TABLE_GAMES, scenario_of
+from frontier_settings import GAMES, METHODS, OTHER_SEEDS, PROTOCOL_METHODS, SEEDS, TABLE_GAMES, scenario_of
 from rich.console import Console
 
 from marl.algos.presets import ALGOS
@@ -139,7 +139,7 @@ def play(runs: list[Run], judge: Judge) -> None:
             run.go_on(judge)
 
 
-def chosen(text: str | None, known: Mapping[str, Any], usual: tuple[str, ...]) -> list[str]:
+def chosen(text: str | None, known: Collection[str], usual: tuple[str, ...]) -> list[str]:
     names = text.split(",") if text else list(usual)
     for name in names:
         if name not in known:
@@ -165,7 +165,8 @@ def main(arguments: list[str] | None = None) -> None:
         write_page(options.folder, options.page)
         return
     games = chosen(options.games, GAMES, TABLE_GAMES)
-    methods = chosen(options.methods, METHODS, tuple(METHODS))
+    known = METHODS if options.settings == "own" else PROTOCOL_METHODS
+    methods = chosen(options.methods, known, tuple(known))
     judges: dict[str, Judge] = {}
     for method in methods:  # the first methods in all games before the next ones: a part of the table is of use as well
         if method not in ALGOS and method != "psro":

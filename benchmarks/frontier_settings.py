@@ -1,15 +1,18 @@
 """What ``frontier.py`` compares: games, methods and their keys.
 
 Schedules are given for a whole run, so they scale with its plies. Payoffs of all games here are 1 and -1, so one setting of a
-method serves all of them. ``PROTOCOL`` has the settings of the benchmark of Rudolph et al. (arXiv 2502.08938): one actor and
-one critic for both seats, 8 copies, 3 x 512 tanh.
+method serves all of them. ``scenarios/frontier`` has the settings of the benchmark of Rudolph et al. (arXiv 2502.08938): one
+actor and one critic for both seats, 8 copies, 3 x 512 tanh.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from marl.scenario.load import read_yaml
 
 Keys = dict[str, Any]
 
@@ -72,11 +75,11 @@ def mmd(plies: int) -> Keys:
 
 def rnad(plies: int) -> Keys:
     """Twenty regularisation policies in a run."""
-    batches = max(1, plies // 4096)
+    batches = max(1, plies // 1024)
     return {
-        "name": "rnad", "gamma": 1.0, "critic_sees": "all", "train_batch_size": 4096, "sgd_minibatch_size": 1024,
-        "num_sgd_iter": 1, "regularisation_coeff": 0.2, "regularisation_every": max(1, batches // 20), "neurd_threshold": 4.0,
-        "lr_schedule": falling(plies, 1e-3, 1e-4),
+        "name": "rnad", "gamma": 1.0, "critic_sees": "all", "train_batch_size": 1024, "sgd_minibatch_size": 512,
+        "num_sgd_iter": 2, "regularisation_coeff": 0.5, "regularisation_every": max(1, batches // 20), "neurd_threshold": 4.0,
+        "lr_schedule": falling(plies, 2e-3, 2e-4),
     }  # fmt: skip
 
 
@@ -115,61 +118,39 @@ SEEDS = {"ppo": 5, "mmd": 5}  # the others: 3
 OTHER_SEEDS = 3
 
 # -- settings of the benchmark ----------------------------------------------------------------------------------------
-# lr, steps of each copy, minibatches, passes, clip, entropy, value, gradient norm, backward KL
 
-PROTOCOL: dict[str, dict[str, tuple[float, ...]]] = {
-    "ppo": {
-        "phantom_ttt": (2.5e-4, 128, 4, 4, 0.1, 0.05, 0.5, 0.5, 0.0),
-        "phantom_ttt_abrupt": (2.5e-4, 512, 1, 4, 0.8, 0.2, 0.5, 1.0, 0.0),
-        "dark_hex": (2e-3, 512, 4, 8, 0.025, 0.05, 1.0, 2.0, 0.0),
-        "dark_hex_abrupt": (2.5e-4, 256, 8, 4, 0.025, 0.05, 0.0625, 2.0, 0.0),
-        "liars_dice": (6.25e-5, 256, 1, 8, 0.025, 0.1, 0.0625, 0.5, 0.0),
-    },
-    "mmd": {
-        "phantom_ttt": (2.5e-4, 128, 4, 4, 0.1, 0.05, 0.5, 0.5, 0.05),
-        "phantom_ttt_abrupt": (2.5e-4, 16, 1, 4, 0.8, 0.2, 1.0, 0.25, 0.2),
-        "dark_hex": (6.25e-5, 128, 4, 1, 0.1, 0.2, 2.0, 2.0, 0.025),
-        "dark_hex_abrupt": (6.25e-5, 32, 32, 2, 0.8, 0.05, 0.0625, 0.5, 0.1),
-        "liars_dice": (6.25e-5, 256, 1, 8, 0.025, 0.1, 0.0625, 0.5, 0.025),
-    },
-}
-COPIES = 8
+PROTOCOL_METHODS = ("ppo", "mmd")
+PROTOCOL = Path(__file__).parents[1] / "scenarios" / "frontier"
+"""A scenario per game and method, with the benchmark's best keys, for 10 M plies."""
 
 
-def protocol(method: str, game: str, plies: int) -> Keys:
-    """The benchmark's best keys of a method in a game."""
-    lr, steps, parts, passes, clip, entropy, value, norm, kl = PROTOCOL[method][game]
-    batch = COPIES * int(steps)
-    keys: Keys = {
-        "name": method, "gamma": 0.99, "gae_lambda": 0.95, "train_batch_size": batch,
-        "sgd_minibatch_size": batch // int(parts), "num_sgd_iter": int(passes), "clip_param": clip, "vf_clip_param": clip,
-        "entropy_coeff": entropy, "vf_loss_coeff": value, "grad_clip": norm, "lr_schedule": [[0, lr], [plies, 0.0]],
-    }  # fmt: skip
-    return {**keys, "backward_kl_coeff": kl} if kl else keys
+def protocol(game: str, method: str, plies: int) -> Keys:
+    """The benchmark's keys, with the step size falling over the whole of a run of so many plies."""
+    keys = read_yaml(PROTOCOL / f"{game}_{method}.yaml")
+    last = keys["stop"]["timesteps_total"]
+    keys["algo"]["lr_schedule"] = [[t * plies // last, lr] for t, lr in keys["algo"]["lr_schedule"]]
+    for key in ("stop", "exploitability"):  # the table stops and measures by itself
+        del keys[key]
+    return keys
 
 
 # -- a whole scenario ---------------------------------------------------------------------------------------------------
 
 SMALL: Keys = {"fcnet_hiddens": [128, 128], "fcnet_activation": "relu"}
-LARGE: Keys = {"fcnet_hiddens": [512, 512, 512], "fcnet_activation": "tanh"}
 
 
 def scenario_of(game: str, method: str, plies: int, seed: int, settings: str) -> Keys:
     """All keys of one run of the table."""
+    always = {"seed": seed, "evaluation": {"interval": 0}, "log_sys_usage": False, "checkpoint_freq": 0}
+    if settings == "protocol":
+        return {**protocol(game, method, plies), **always}
     played = GAMES[game]
     keys: Keys = {
-        "env": played.env, "env_config": dict(played.env_config), "seed": seed, "evaluation": {"interval": 0},
-        "log_sys_usage": False, "checkpoint_freq": 0,
+        "env": played.env, "env_config": dict(played.env_config), **always, "algo": METHODS[method](plies), "model": SMALL,
+        "num_envs_per_worker": 256, "multiagent": {"policy_mapping_fn": "per_agent"},
     }  # fmt: skip
-    if settings == "protocol":
-        shared = {"policies": {"both": {}}, "policy_mapping_fn": {"player_*": "both"}}
-        keys |= {"algo": protocol(method, game, plies), "model": LARGE, "num_envs_per_worker": COPIES}
-        keys["multiagent"] = shared
-    else:
-        keys |= {"algo": METHODS[method](plies), "model": SMALL, "num_envs_per_worker": 256}
-        keys["multiagent"] = {"policy_mapping_fn": "per_agent"}
-        if method == "mmd":
-            keys["algo"]["entropy_coeff_schedule"] = falling(plies, 0.2, played.last_entropy)
+    if method == "mmd":
+        keys["algo"]["entropy_coeff_schedule"] = falling(plies, 0.2, played.last_entropy)
     if method == "nfsp":
         keys |= {"num_envs_per_worker": 64, "timesteps_per_iteration": 2560}
     if method == "psro":

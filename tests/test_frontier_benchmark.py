@@ -15,7 +15,7 @@ import frontier_page
 import frontier_settings
 
 from marl.algos.presets import ALGOS
-from marl.scenario.load import compose
+from marl.scenario.load import compose, load_scenario
 from marl.scenario.resolve import resolve
 
 SMALL = ["--plies", "12000", "--games", "dark_hex_2x2", "--methods", "mmd", "--seeds", "2"]
@@ -96,9 +96,23 @@ def test_every_run_of_the_table_is_a_scenario_that_resolves(method: str) -> None
     for game in frontier_settings.TABLE_GAMES:
         keys = frontier_settings.scenario_of(game, method, 1_000_000, 0, "own")
         assert resolve(compose(keys, "frontier")).policies
-        if method in frontier_settings.PROTOCOL:
-            keys = frontier_settings.scenario_of(game, method, 1_000_000, 0, "protocol")
-            assert set(resolve(compose(keys, "frontier")).policies) == {"both"}
+
+
+@pytest.mark.parametrize("method", frontier_settings.PROTOCOL_METHODS)
+@pytest.mark.parametrize("game", frontier_settings.TABLE_GAMES)
+def test_the_benchmarks_settings_are_shipped_scenarios_whose_step_size_falls_over_the_whole_run(
+    game: str, method: str
+) -> None:
+    shipped = load_scenario(Path(f"{game}_{method}"))
+    assert set(resolve(shipped).policies) == {"both"}
+    assert 480_000 <= shipped.exploitability.interval * shipped.algo["train_batch_size"] <= 520_000  # every 0.5 M plies
+    keys = frontier_settings.scenario_of(game, method, 1_000_000, 7, "protocol")
+    short = compose(keys, "frontier")
+    assert [t for t, _ in short.algo["lr_schedule"]] == [0, 1_000_000]
+    assert (short.seed, short.env, short.env_config) == (7, shipped.env, shipped.env_config)
+    assert short.env_config == dict(frontier_settings.GAMES[game].env_config)
+    differing = {name for name, kept in shipped.algo.items() if kept != short.algo[name]}
+    assert differing == {"lr_schedule"}
 
 
 def test_unknown_names_and_pages_without_marks_are_refused(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def shipped_scenarios() -> dict[str, Path]:
     in_checkout = (package.parent / "pyproject.toml").is_file()
     if in_checkout and not folder.is_dir():
         folder = package.parent / "scenarios"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    return {file.stem: file for file in sorted(folder.rglob("*.yaml"))}
 
 
 def parse_set(text: str) -> tuple[str, Any]:

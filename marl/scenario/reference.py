@@ -155,7 +155,7 @@ def overview(scenarios: Path) -> str:
         "mappers:",
         f'  {", ".join(NAMED)}, patterns {{"car_*": [car1, car2]}}, package.module:function',
     ]
-    files = sorted(scenarios.glob("*.yaml"))  # none where there is no such folder
+    files = sorted(scenarios.rglob("*.yaml"))  # none where there is no such folder
     if files:
         lines.append("scenarios:")
         lines += [f"  {file}  {_first_comment(file)}" for file in files]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_scenario_of_the_repository_is_shipped_by_its_name() -> None:
-    assert shipped_scenarios() == {file.stem: file for file in sorted((ROOT / "scenarios").glob("*.yaml"))}
+    assert shipped_scenarios() == {file.stem: file for file in sorted((ROOT / "scenarios").rglob("*.yaml"))}
 
 
 def test_a_shipped_scenario_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
