@@ -37,6 +37,11 @@ class Cell(NamedTuple):
         return [curve[-1]["nash_conv"] for curve in self.curves]
 
     @property
+    def smallest(self) -> list[float]:
+        """Of each seed: what it would have had, stopped at the right moment."""
+        return [min(point["nash_conv"] for point in curve) for curve in self.curves]
+
+    @property
     def complete(self) -> bool:
         return all(curve[-1]["plies"] >= self.plies for curve in self.curves)
 
@@ -79,8 +84,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 def table(cells: Sequence[Cell]) -> str:
     lines = [
-        "| game | method | plies | seeds | NashConv at the end | best seed | CPU s of training per seed |",
-        "|" + "---|" * 7,
+        "| game | method | plies | seeds | NashConv at the end | of the best seed | smallest on the way | CPU s per seed |",
+        "|" + "---|" * 8,
     ]
     for cell in cells:
         mean, half = interval(cell.ends)
@@ -90,7 +95,7 @@ def table(cells: Sequence[Cell]) -> str:
         seconds = statistics.fmean(curve[-1]["train_s"] for curve in cell.curves)
         lines.append(
             f"| {GAMES[cell.game].title} | {cell.method} | {played} | {len(cell.curves)} | {mean:.3f}{error} | "
-            f"{min(cell.ends):.3f} | {seconds:.0f} |"
+            f"{min(cell.ends):.3f} | {statistics.fmean(cell.smallest):.3f} | {seconds:.0f} |"
         )
     return "\n".join(lines)
 

@@ -77,6 +77,17 @@ def test_what_a_page_has_and_a_folder_has_not_stays(tmp_path: Path) -> None:
     assert frontier_page.read_page(tmp_path / "none.json") == []
 
 
+def test_the_table_tells_the_end_and_beside_it_the_smallest_on_the_way() -> None:
+    def curve(*found: float) -> list[dict[str, float]]:
+        return [{"plies": 5.0 * i, "nash_conv": value, "train_s": 2.0 * i} for i, value in enumerate(found, 1)]
+
+    cell = frontier_page.Cell("kuhn", "ppo", 10, [curve(0.25, 0.5), curve(0.75, 0.7)])
+    assert (
+        frontier_page.table([cell]).splitlines()[-1]
+        == "| Kuhn poker | ppo | 10 | 2 | 0.600 ± 1.271 | 0.500 | 0.475 | 4 |"
+    )
+
+
 def test_intervals_over_seeds_are_those_of_student() -> None:
     mean, half = frontier_page.interval([1.0, 2.0, 3.0])
     assert mean == 2.0
