@@ -13,7 +13,7 @@ from marl.envs.base import ALL, MultiAgentEnv, StepResult
 from marl.envs.wrappers import read_wrappers, wrap
 from marl.errors import ConfigError, PolicyError
 from marl.gametheory.merged.game import MergedGame
-from marl.gametheory.merged.memory import with_memories
+from marl.gametheory.merged.memory import drawn_games, with_memories
 from marl.gametheory.merged.positions import positions_of
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import policies_of, strategy_of
@@ -59,6 +59,21 @@ def test_a_mixture_starts_once_for_each_member_that_can_be_drawn() -> None:
     assert sorted(set(found.positions.start_probability.round(9))) == pytest.approx([0.25 / 6, 0.75 / 6])
     assert found.positions.views[0] is positions.views[0]  # the exploiter sees what it saw before
     assert len(found.positions.views[1]) == 2 * len(positions.views[1])
+
+
+def test_draws_of_two_mixtures_are_games_of_their_own_on_the_same_positions() -> None:
+    tree, positions = build_tree("kuhn_poker"), positions_of("kuhn_poker")
+    kind = positions.kinds[0]
+    policies: dict[str, Policy] = {
+        "player_0": mixture(kind, 3, 0, np.array([0.25, 0.0, 0.75])),
+        "player_1": mixture(kind, 8, 0, np.array([0.4, 0.6])),
+    }
+    found = drawn_games(positions, policies)
+    assert sorted(chance for chance, _ in found) == pytest.approx([0.1, 0.15, 0.3, 0.45])
+    assert all(game.positions is positions for _, game in found)  # not four times as many
+    measured, strategy = MergedGame(positions).measure(policies), strategy_of(tree, policies)
+    assert measured.values == pytest.approx(expected_values(tree, strategy), abs=EXACT)
+    assert measured.gains == pytest.approx(gains(tree, strategy), abs=EXACT)
 
 
 def test_views_that_come_up_again_are_told_apart_by_own_decisions_alone() -> None:

@@ -20,7 +20,7 @@ from marl.gametheory.merged.blocks import Blocks
 from marl.gametheory.merged.cost import Cost, cost_of, total
 from marl.gametheory.merged.kernel import Table, expected_values, fold
 from marl.gametheory.merged.layers import Layers
-from marl.gametheory.merged.memory import Remembered, with_memories
+from marl.gametheory.merged.memory import Remembered, drawn_games, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
 from marl.gametheory.merged.sampled import gain_errors, spans_of, with_shares
@@ -78,9 +78,9 @@ class MergedGame:
 
         ``budget`` cells of a level are walked at once: more is not faster, less takes less memory.
         """
-        whole = self.played(play, explore)
-        if whole.positions is self.positions:
-            play = whole.tables  # nobody remembers anything, so nobody needs to be asked again
+        draws = self._drawn(play, explore)
+        if len(draws) == 1 and draws[0][1].positions is self.positions:
+            play = draws[0][1].tables  # nobody remembers anything, so nobody needs to be asked again
         games = [self.played(play, explore, player) for player in range(self.positions.num_players)]
         if limit is not None:
             costs = [self._cost(game, player, budget) for player, game in enumerate(games)]
@@ -90,9 +90,11 @@ class MergedGame:
             blocks = _blocks(game, player)
             costs.append(cost_of(blocks, game.positions.num_open, budget))
             best.append(Walk(blocks, budget).best_value())
-        values, cost = expected_values(*whole), total(costs)
-        gains, spans = np.array(best) - values, partial(spans_of, self.positions)
-        errors = gain_errors(self.positions, gains, partial(_gains_at, whole, games, budget), spans, cost.seconds)
+        values = sum(
+            (chance * expected_values(*drawn) for chance, drawn in draws), np.zeros(self.positions.num_players)
+        )
+        cost, gains, spans = total(costs), np.array(best) - values, partial(spans_of, self.positions)
+        errors = gain_errors(self.positions, gains, partial(_gains_at, draws, games, budget), spans, cost.seconds)
         return Measured(values, np.array(best), cost, *errors)
 
     def best_response(
@@ -121,6 +123,12 @@ class MergedGame:
             )
         return Remembered(self.positions, tuple(play))
 
+    def _drawn(self, play: Play, explore: bool | None) -> list[tuple[float, Remembered]]:
+        """The game as all play it, for every draw of members of mixtures."""
+        if isinstance(play, Mapping):
+            return drawn_games(self.positions, play, explore=explore)
+        return [(1.0, self.played(play))]
+
     def _cost(self, game: Remembered, player: int, budget: int) -> Cost:
         return cost_of(_blocks(game, player), game.positions.num_open, budget)
 
@@ -132,9 +140,13 @@ class MergedGame:
             )
 
 
-def _gains_at(whole: Remembered, games: Sequence[Remembered], budget: int, shares: Reals) -> Reals:
+def _gains_at(
+    draws: Sequence[tuple[float, Remembered]], games: Sequence[Remembered], budget: int, shares: Reals
+) -> Reals:
     """What each player could gain ``[P]`` if the starts had other shares."""
-    values = expected_values(with_shares(whole.positions, shares), whole.tables)
+    values = np.zeros(len(games))
+    for chance, drawn in draws:
+        values += chance * expected_values(with_shares(drawn.positions, shares), drawn.tables)
     best = []
     for player, game in enumerate(games):
         other = Remembered(with_shares(game.positions, shares), game.tables)

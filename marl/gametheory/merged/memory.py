@@ -12,8 +12,9 @@ A memory that keeps every step apart (an LSTM) does not merge: the graph grows l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from marl.gametheory.tree.tree import Reals
 from marl.policies.mixture import Mixture
 from marl.policies.policy import Inputs, Policy
 
-MAX_PAIRS = 3_000_000
+MAX_PAIRS = 5_000_000
 """Pairs of a position and memories at most."""
 
 
@@ -37,6 +38,14 @@ class Remembered(NamedTuple):
 
     positions: Positions
     tables: tuple[Reals, ...]
+
+
+class Playing(NamedTuple):
+    """A policy that may play for a player in an episode, and how likely it is drawn for that."""
+
+    policy: Policy
+    chance: float
+    explore: bool | None
 
 
 def with_memories(
@@ -52,17 +61,54 @@ def with_memories(
     ``explore`` is read as in ``strategy_of``. Views of the exploiter and of players without a memory stay as they are; those
     of the others are numbered anew, one for each pair of a view and a memory.
     """
+    return _remembered(positions, _who_plays(positions, policies, explore, exploiter), limit)
+
+
+def drawn_games(
+    positions: Positions, policies: Mapping[str, Policy], *, explore: bool | None = None, limit: int = MAX_PAIRS
+) -> list[tuple[float, Remembered]]:
+    """The game for every draw of members of mixtures, each with its chance; one game if nobody mixes.
+
+    What all earn is a mean over draws. The game of all draws at once would tell as many positions apart, and at once.
+    """
+    who = _who_plays(positions, policies, explore, None)
+    found = []
+    for draw in product(*who.values()):
+        chance = float(np.prod([one.chance for one in draw]))
+        alone = {player: [one._replace(chance=1.0)] for player, one in zip(who, draw, strict=True)}
+        found.append((chance, _remembered(positions, alone, limit)))
+    return found
+
+
+def _who_plays(
+    positions: Positions, policies: Mapping[str, Policy], explore: bool | None, exploiter: int | None
+) -> dict[int, list[Playing]]:
+    """By player: the members of its mixture that can be drawn, or its one policy."""
     others = [player for player in range(positions.num_players) if player != exploiter]
     check_given(positions.name, [positions.players[player] for player in others], policies)
-    tables: list[Reals] = [np.zeros(views.legal.shape) for views in positions.views]
-    memories = []
+    found = {}
     for player in others:
         policy = policies[positions.players[player]]
         check_fits(positions.name, positions.players[player], positions.kind_of(player), policy)
-        if isinstance(policy, Mixture) or policy.carry_size:
-            memories.append(Memory.of(positions, player, policy, explore))
+        if not isinstance(policy, Mixture):
+            found[player] = [Playing(policy, 1.0, explore)]
+            continue
+        draws_actions = policy.draws_actions if explore is None else explore
+        chances = policy.chances.cpu().numpy()
+        drawn = np.flatnonzero(chances > 0).tolist()
+        found[player] = [Playing(policy.member(k), float(chances[k] / chances.sum()), draws_actions) for k in drawn]
+    return found
+
+
+def _remembered(positions: Positions, who: Mapping[int, list[Playing]], limit: int) -> Remembered:
+    tables: list[Reals] = [np.zeros(views.legal.shape) for views in positions.views]
+    memories = []
+    for player, playing in who.items():
+        first = playing[0]
+        if len(playing) > 1 or first.policy.carry_size:
+            memories.append(Memory.of(positions, player, playing))
         else:
-            tables[player] = table_of(positions, player, policy, explore)
+            tables[player] = table_of(positions, player, first.policy, first.explore)
     if not memories:
         return Remembered(positions, tuple(tables))
     graph = _Graph(positions, memories, limit)
@@ -93,18 +139,12 @@ class Memory:
     carry: Floats
 
     @classmethod
-    def of(cls, positions: Positions, player: int, policy: Policy, explore: bool | None) -> Memory:
+    def of(cls, positions: Positions, player: int, playing: Sequence[Playing]) -> Memory:
         """As an episode begins: nothing is remembered but who plays."""
-        members: tuple[Policy, ...] = (policy,)
-        chances: Reals = np.ones(1)
-        if isinstance(policy, Mixture):
-            explore = policy.draws_actions if explore is None else explore
-            given = policy.chances.cpu().numpy()
-            drawn = np.flatnonzero(given > 0)
-            members = tuple(policy.member(number) for number in drawn.tolist())
-            chances = given[drawn] / given.sum()
+        members = tuple(one.policy for one in playing)
+        chances = np.array([one.chance for one in playing])
         carry = np.zeros((len(members), members[0].carry_size), np.float32)
-        return cls(positions, player, members, chances, explore, np.arange(len(members)), carry)
+        return cls(positions, player, members, chances, playing[0].explore, np.arange(len(members)), carry)
 
     def decide(self, view: Ints, memory: Ints) -> Decided:
         """How the player plays at pairs of a view and a row of the memory, and what it remembers after each action."""
@@ -192,8 +232,9 @@ class _Graph:
             players = ", ".join(self.positions.players[one.player] for one in self.memories)
             raise ConfigError(
                 f"game {self.positions.name!r}: with what the policies of {players} remember there are more than "
-                f"{self.limit:,} different positions, so their memory does not merge (an LSTM keeps every step apart). "
-                "Measure them by trained best responses, or by their projection on views, which is a lower bound."
+                f"{self.limit:,} different positions: their memory does not merge (an LSTM keeps every step apart), "
+                "or a mixture has too many members. Measure them by trained best responses, or by their projection on views, "
+                "which is a lower bound."
             )
         return _Nodes(position, memory, np.full(memory.shape, -1, np.int64))
 
