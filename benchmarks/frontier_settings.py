@@ -89,10 +89,13 @@ def nfsp(plies: int) -> Keys:
     return {"name": "nfsp", "gamma": 1.0, "updates_per_step": 0.02, "buffer_size": 200_000}
 
 
+PSRO_ROUNDS = 12
+
+
 def psro(plies: int) -> Keys:
-    """Eight rounds of PPO oracles."""
-    rounds = plies // 8
-    return {**ppo(rounds), "entropy_coeff": 0.01}
+    """PPO oracles for twelve rounds, all with the same step size: a schedule would count the plies of the whole run."""
+    del plies
+    return {"name": "ppo", **ON_POLICY, "entropy_coeff": 0.01, "lr": 5e-4}
 
 
 BY_REGRETS: Keys = {
@@ -154,6 +157,6 @@ def scenario_of(game: str, method: str, plies: int, seed: int, settings: str) ->
     if method == "nfsp":
         keys |= {"num_envs_per_worker": 64, "timesteps_per_iteration": 2560}
     if method == "psro":
-        keys["population"] = {"kind": "psro", "oracle": "ppo", "round_timesteps": plies // 8, "matches": 1000}
+        keys["population"] = {"kind": "psro", "oracle": "ppo", "round_timesteps": plies // PSRO_ROUNDS, "matches": 1000}
         del keys["multiagent"]
     return keys
