@@ -23,9 +23,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 from marl.analysis.crossplay import cross_play as cross_play
 from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.build import Report, ReportOptions, build_report
+from marl.config import explain
 from marl.errors import ConfigError
 from marl.gametheory.classics import classic_game as classic
 from marl.gametheory.game import MatrixGame, Profile
@@ -51,6 +54,7 @@ from marl.gametheory.tree.response import Solved
 from marl.gametheory.tree.response import nash_conv as tree_nash_conv
 from marl.gametheory.tree.tree import Behaviour, Tree
 from marl.gametheory.tree.value import equilibrium
+from marl.policies.mixture import mixture as mixture
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examiner import Exploitability
 
@@ -89,7 +93,11 @@ def exploitability(
     **keys: Any,
 ) -> Exploitability:
     """NashConv of a trained run or checkpoint; ``keys`` are those of the section ``exploitability:``, method for instance."""
-    return exploitability_of(checkpoint, ExploitabilityConfig(**keys), num_workers, allow, changes=changes)
+    try:
+        config = ExploitabilityConfig(**keys)
+    except ValidationError as error:
+        raise explain(error, "games.exploitability", ExploitabilityConfig.model_fields) from None
+    return exploitability_of(checkpoint, config, num_workers, allow, changes=changes)
 
 
 def rank(payoffs: PayoffTensor, method: str = "alpha_rank", **keys: Any) -> Ranked:

@@ -1,17 +1,19 @@
 """The rules of our card, matrix and board games in plain words, for players who read: people, and language models.
 
-An env of your own has an attribute ``rules_text`` instead. Numbers that depend on ``env_config`` are told with what a player
-sees.
+What ``env_config`` decides is told after what is always so, so different games never read alike. An env of your own has an
+attribute ``rules_text`` instead.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from marl.envs.batched import BatchedEnv
 
 DARK = (
     "You only see your own stones. If you move onto a hidden stone of the other player, nothing is placed, and "
-    "you see that stone from then on. In the classical version you then move again; in the abrupt version your "
-    "turn is over. The other player is not told."
+    "you see that stone from then on. The other player is not told."
 )
 
 RULES: dict[str, str] = {
@@ -39,29 +41,27 @@ RULES: dict[str, str] = {
     "goofspiel": (
         "Goofspiel. Everybody holds cards with the numbers from 1 up. Each round a prize with a number is turned up, and all "
         "bid one card of their hand at the same time. The highest card takes the prize and its points; if several are "
-        "highest, nobody does. Cards that were bid are gone, and the last ones are played by themselves. Your aim is to "
-        "have the most points in the end."
+        "highest, nobody does. Cards that were bid are gone, and the last ones are played by themselves."
     ),
     "matrix_game": (
         "All players choose an action at the same time, without seeing the others' choices. The payoffs of every "
         "combination are listed. Your aim is to get as much as possible for yourself."
     ),
     "tic_tac_toe": (
-        "Tic-tac-toe. In turn the players put a stone on a free cell; player_0 has X and begins. Who first has enough"
-        " stones in a row, a column or a diagonal wins (in the misère form: loses). A full board is a draw."
+        "Tic-tac-toe. In turn the players put a stone on a free cell; player_0 has X and begins. A full board "
+        "is a draw."
     ),
     "connect_four": (
         "Connect four. In turn the players drop a stone into a column; it falls to the lowest free cell. player_0 has"
-        " X and begins. Who first has enough stones in a row, a column or a diagonal wins (in the misère form: "
-        "loses). A full board is a draw."
+        " X and begins. A full board is a draw."
     ),
     "nim": (
-        "Nim. In turn the players take one or more matches from one pile. Who takes the last match wins (in the "
-        "misère form: loses). Each row of the board is a pile, from pile 1 at the top."
+        "Nim. In turn the players take one or more matches from one pile. Each row of the board is a pile, from pile 1 at "
+        "the top."
     ),
     "phantom_ttt": (
-        "Phantom tic-tac-toe. In turn the players put a stone on a cell; player_0 has X and begins. Who first has "
-        f"three in a row, a column or a diagonal wins; a full board is a draw. {DARK}"
+        "Phantom tic-tac-toe. In turn the players put a stone on a cell; player_0 has X and begins. A full board "
+        f"is a draw. {DARK}"
     ),
     "dark_hex": (
         "Dark hex on a board of hexagons; each row is shifted by half a cell to the right. In turn the players put a "
@@ -70,8 +70,8 @@ RULES: dict[str, str] = {
     ),
     "battleship": (
         "Battleship. In turn the players first lay their ships, unseen by the other one, and then shoot in turn. A "
-        "shot is told as water (~), hit (*) or sunk (#). You win the values of the ships that you sink and lose those"
-        " of your own that are sunk. On the left are your ships (large letters: hit), on the right your shots."
+        "shot is told as water (~), hit (*) or sunk (#). On the left are your ships (large letters: hit), on "
+        "the right your shots."
     ),
 }
 
@@ -79,4 +79,105 @@ RULES: dict[str, str] = {
 def rules_of(env: BatchedEnv) -> str:
     """What an env says itself, or what is known of a game of ours; empty where nothing is."""
     own = getattr(env, "rules_text", None)
-    return RULES.get(env.name, "") if own is None else str(own)
+    if own is not None:
+        return str(own)
+    if env.name not in RULES:
+        return ""
+    return f"{RULES[env.name]} {CHOSEN[env.name](env)}"
+
+
+# -- what env_config decides -------------------------------------------------------------------------------------------
+
+
+def _kuhn(env: Any) -> str:
+    return f"{env.config.players} players take part."
+
+
+def _leduc(env: Any) -> str:
+    return f"{env.config.players} players take part, and there are {env.config.ranks} ranks."
+
+
+def _liars_dice(env: Any) -> str:
+    config = env.config
+    return (
+        f"{config.players} players take part, each with {_count(config.dice, 'die', 'dice')} of {config.sides} faces."
+    )
+
+
+ORDERS = {
+    "random": "in random order",
+    "ascending": "from the lowest to the highest",
+    "descending": "from the highest to the lowest",
+}
+RETURNS = {
+    "win_loss": "Who has most points in the end wins 1, and the others lose 1; several share it. If all have "
+    "equally many, nobody gets anything.",
+    "point_difference": "In the end everybody is paid its points less the mean of all players' points.",
+    "total_points": "In the end everybody is paid its points.",
+}
+
+
+def _goofspiel(env: Any) -> str:
+    config = env.config
+    told = "only who took the prize is told" if config.imp_info else "all bids are laid open"
+    return (
+        f"{config.players} players hold the cards 1 to {config.cards} each. The prizes 1 to {config.cards} come "
+        f"{ORDERS[config.points_order]}. "
+        f"After each round {told}. {RETURNS[config.returns_type]}"
+    )
+
+
+def _matrix_game(env: Any) -> str:
+    config = env.config
+    if config.repetitions == 1:
+        return "It is played once."
+    seen = (
+        "Everybody sees what was chosen in the last round"
+        if config.observe == "last"
+        else "Nobody sees what was chosen"
+    )
+    return f"It is played {config.repetitions} times, and payoffs add up. {seen}."
+
+
+def _in_a_row(env: Any) -> str:
+    config = env.config
+    end = "loses" if getattr(config, "misere", False) else "wins"
+    return f"Who first has {config.connect} stones in a row, a column or a diagonal {end}."
+
+
+def _nim(env: Any) -> str:
+    return f"Who takes the last match {'loses' if env.config.misere else 'wins'}."
+
+
+VERSIONS = {"classical": "After such a move you move again.", "abrupt": "After such a move your turn is over."}
+
+
+def _phantom(env: Any) -> str:
+    return f"{VERSIONS[env.config.version]} {_in_a_row(env)}"
+
+
+def _dark_hex(env: Any) -> str:
+    return VERSIONS[env.config.version]
+
+
+def _battleship(env: Any) -> str:
+    config = env.config
+    ships = ", ".join(
+        f"one of {_count(cells, 'cell', 'cells')} worth {worth:g}"
+        for cells, worth in zip(config.ships, config.values, strict=True)
+    )
+    return (
+        f"Ships: {ships}. Everybody has {_count(config.shots, 'shot', 'shots')}. You win the values of the ships that you "
+        f"sink, and lose {config.loss_multiplier:g} times the values of your own that are sunk."
+    )
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
+
+
+CHOSEN: dict[str, Callable[[Any], str]] = {
+    "kuhn_poker": _kuhn, "leduc_poker": _leduc, "liars_dice": _liars_dice, "goofspiel": _goofspiel,
+    "matrix_game": _matrix_game, "tic_tac_toe": _in_a_row, "connect_four": _in_a_row, "nim": _nim,
+    "phantom_ttt": _phantom, "dark_hex": _dark_hex, "battleship": _battleship,
+}  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from marl.data.task import AgentID
 from marl.envs.batched import BatchedEnv
+from marl.envs.games.boards.drawing import PIECES
 from marl.envs.rules import rules_of
 from marl.envs.scenes import Scene, scene_of
 
@@ -61,13 +62,18 @@ def _cards(scene: Scene, viewer: AgentID) -> str:
 def _board(scene: Scene, viewer: AgentID) -> str:
     """A line per row, a dot for a cell without a piece that the viewer knows of."""
     lines = [str(scene["text"])]
-    if viewer == scene["turn"] and scene["piece"] is not None:
+    if viewer == scene["turn"] and scene["piece"] is not None and _of_players(scene["cells"]):
         lines.append(
             f"Your pieces are {scene['piece']}. Columns are named a, b, ... from the left, rows 1, 2, ... from the top."
         )
     for row in scene["cells"]:
         lines.append(" ".join(piece or "." for piece in row))
     return "\n".join(lines)
+
+
+def _of_players(cells: Sequence[Sequence[str | None]]) -> bool:
+    """Whether all pieces are somebody's: the matches of nim are not."""
+    return all(piece in (None, *PIECES) for row in cells for piece in row)
 
 
 def _matrix(scene: Scene, viewer: AgentID) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp, minimize
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from marl.errors import ConfigError
 from marl.gametheory.tree.sequence import PlayerForm
@@ -33,6 +33,8 @@ TOLERANCE = 1e-9  # in units of the largest payoff
 SAME = 1e-12  # payoffs of two pairs that are nearer are those of one pair
 MOST_ROUNDS = 10_000
 TURNS = 200
+MOST_STEPS, NARROWEST = 1_000, 1e-7  # linear programs of a climb, and how near they look in the end
+KEPT = 0.1  # the share of a promised gain that a pair has to keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,8 @@ def team_maxmin(tree: Tree, adversary: str, *, correlated: bool = True, starts: 
 
     ``starts`` and ``seed`` are about independent members, who begin with so many random strategies.
     """
+    if starts < 1:
+        raise ConfigError(f"team_maxmin: starts is {starts}; expected at least one start.")
     game = _Game.of(tree, adversary)
     found = _correlated(game)
     if correlated:
@@ -257,50 +261,61 @@ def _independent(game: _Game, upper: float, starts: int, seed: int) -> TeamMaxmi
 
 
 def _climbed(game: _Game, plans: Sequence[Reals]) -> list[Reals]:
-    """A better pair near these plans ``x`` and ``y``, by sequential quadratic programming on
+    """A better pair near these plans ``x`` and ``y``, by linear programs.
 
-        maximise q[0]   such that   E' q <= A(x, y),   x and y are plans
-
-    Members who only take turns get stuck where neither gains alone.
+    What the team earns is linear in each plan, so near the pair it is about ``A(x', y) + A(x, y') - A(x, y)``. A program finds
+    the best pair within ``radius`` by that, and the radius shrinks where the pair does not keep what it promised. Members who
+    only take turns get stuck where neither gains alone.
     """
-    first, second, alone = (game.form(player) for player in (*game.team, game.adversary))
-    xs, ys = first.num_sequences, second.num_sequences
-    flow = flow_of(alone).T.toarray()
-    rules = sparse.block_diag([flow_of(first), flow_of(second)]).toarray()
-    flows = np.concatenate([_start(first), _start(second)])
-    zeros = np.zeros((len(rules), flow.shape[1]))
+    now, radius = list(plans), 0.5
+    value = _worst(game, now)
+    for _ in range(MOST_STEPS):
+        promised, near = _linear_step(game, now, radius)
+        if promised <= value + TOLERANCE or radius < NARROWEST:
+            break
+        kept = _worst(game, near) - value
+        if kept < KEPT * (promised - value):
+            radius /= 4
+            continue
+        now, value, radius = near, value + kept, min(1.0, 2 * radius)
+    return now
 
-    def slack(point: Reals) -> Reals:
-        payoffs = game.matrix(game.adversary, game.team[0], game.at_ends(game.team[1], point[xs : xs + ys]))
-        return np.asarray(payoffs @ point[:xs] - flow @ point[xs + ys :])
 
-    def slopes(point: Reals) -> Reals:
-        by_x = game.matrix(game.adversary, game.team[0], game.at_ends(game.team[1], point[xs : xs + ys]))
-        by_y = game.matrix(game.adversary, game.team[1], game.at_ends(game.team[0], point[:xs]))
-        return np.concatenate([by_x.toarray(), by_y.toarray(), -flow], axis=1)
+def _linear_step(game: _Game, plans: Sequence[Reals], radius: float) -> tuple[float, list[Reals]]:
+    """What the best pair within the radius would earn if payoffs were linear, and the pair:
 
-    goal = np.zeros(xs + ys + flow.shape[1])
-    goal[xs + ys] = -1.0
-    start = np.concatenate([*plans, np.full(flow.shape[1], -1.0)])
-    found = minimize(
-        lambda point: float(goal @ point),
-        start,
-        jac=lambda _: goal,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * (xs + ys) + [(None, None)] * flow.shape[1],
-        constraints=[
-            {"type": "ineq", "fun": slack, "jac": slopes},
-            {
-                "type": "eq",
-                "fun": lambda point: rules @ point[: xs + ys] - flows,
-                "jac": lambda _: np.concatenate([rules, zeros], axis=1),
-            },
-        ],
-        options={"maxiter": 300, "ftol": TOLERANCE},
+    maximise q[0]   such that   E' q <= A(x', y) + A(x, y') - A(x, y),   x' and y' are plans near x and y
+    """
+    (first, second), alone = game.team, game.form(game.adversary)
+    by_x = game.matrix(game.adversary, first, game.at_ends(second, plans[1]))
+    by_y = game.matrix(game.adversary, second, game.at_ends(first, plans[0]))
+    forms = [game.form(player) for player in game.team]
+    point = np.concatenate(plans)
+    sizes, sets = len(point), alone.num_sets + 1
+    goal = np.zeros(sizes + sets)
+    goal[sizes] = -1.0
+    flows = sparse.block_diag([flow_of(form) for form in forms], format="csr")
+    low, high = np.maximum(0.0, point - radius), np.minimum(1.0, point + radius)
+    found = linprog(
+        goal,
+        A_ub=sparse.hstack([-by_x, -by_y, flow_of(alone).T], format="csr"),
+        b_ub=-(by_x @ plans[0]),
+        A_eq=sparse.hstack([flows, sparse.csr_array((flows.shape[0], sets))], format="csr"),
+        b_eq=np.concatenate([_start(form) for form in forms]),
+        bounds=np.concatenate([np.stack([low, high], axis=1), np.full((sets, 2), (-np.inf, np.inf))]),
+        method="highs",
     )
+    _check(found)
+    parts = np.split(found.x[:sizes], [forms[0].num_sequences])
     # What rounding left over is no plan yet: shares of behaviour are.
-    near = (found.x[:xs], found.x[xs : xs + ys])
-    return [form.plan(form.behaviour(np.maximum(part, 0.0))) for form, part in zip((first, second), near, strict=True)]
+    return -float(found.fun), [
+        form.plan(form.behaviour(np.maximum(part, 0.0))) for form, part in zip(forms, parts, strict=True)
+    ]
+
+
+def _worst(game: _Game, plans: Sequence[Reals]) -> float:
+    """What the pair earns against the adversary's best reply."""
+    return -game.form(game.adversary).best_value(-_earned(game, (plans[0], plans[1])))
 
 
 def _in_turns(game: _Game, plans: list[Reals]) -> tuple[float, list[Reals], int]:

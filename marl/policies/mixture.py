@@ -9,6 +9,7 @@ meanwhile. Who plays without a lot draws a member at the first decision and reme
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -42,10 +43,15 @@ class Mixture(Policy):
                 "lstm_use_prev_reward and attention_use_n_prev_rewards do not work in a population: the memory of its members "
                 "has another place. Drop them."
             )
-        self.env_units, self.carry_size = first.env_units, 1 + first.carry_size
+        self.env_units = first.env_units
         self.members = nn.ModuleList([first])
         self.chances: torch.Tensor
         self.register_buffer("chances", torch.ones(1, dtype=torch.float64))
+
+    @property
+    def carry_size(self) -> int:  # type: ignore[override]  # members may come that remember more
+        """The member's number, and the memory of the member that remembers most."""
+        return 1 + max(self.member(index).carry_size for index in range(len(self)))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -93,10 +99,11 @@ class Mixture(Policy):
         logp = np.zeros(len(inputs), np.float32)
         for number in np.unique(playing):
             rows, member = np.flatnonzero(playing == number), self.member(number)
-            found = member.act(_part(inputs, rows, member), carry[rows, 1:], rng, explore=self.draws_actions)
+            mine = slice(1, 1 + member.carry_size)
+            found = member.act(_part(inputs, rows, member), carry[rows, mine], rng, explore=self.draws_actions)
             actions[rows], logp[rows] = found.actions, found.logp
             if member.carry_size:
-                carry[rows, 1:] = found.carry
+                carry[rows, mine] = found.carry
         return Decision(actions, logp, carry)
 
     def insight(self, inputs: Inputs, carry: Floats, *, explore: bool) -> Insight:
@@ -111,9 +118,8 @@ class Mixture(Policy):
         found: list[tuple[Ints, Insight]] = []
         for k in np.unique(number).tolist():
             rows, member = np.flatnonzero(number == k), self.member(k)
-            found.append(
-                (rows, member.insight(_part(inputs, rows, member), carry[rows, 1:], explore=self.draws_actions))
-            )
+            part, past = _part(inputs, rows, member), carry[rows, 1 : 1 + member.carry_size]
+            found.append((rows, member.insight(part, past, explore=self.draws_actions)))
         return joined_insights(found, member=number)
 
     def tells_logp(self, explore: bool) -> bool:
@@ -126,8 +132,8 @@ class Mixture(Policy):
         playing = after[:, 0].astype(np.int64) - 1
         for k in np.unique(playing).tolist():
             rows, member = np.flatnonzero(playing == k), self.member(k)
-            part = _part(inputs, rows, member)
-            changed[rows, 1:] = member.recarried(part, before[rows, 1:], after[rows, 1:], actions[rows])
+            part, mine = _part(inputs, rows, member), slice(1, 1 + member.carry_size)
+            changed[rows, mine] = member.recarried(part, before[rows, mine], after[rows, mine], actions[rows])
         return changed
 
     def draw(self, episode_uniform: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,6 +163,31 @@ class Mixture(Policy):
 
     def weights_of_member(self, index: int) -> dict[str, Array]:
         return self.member(index).get_weights()
+
+
+def mixture(policies: Sequence[Policy], chances: Sequence[float] | Chances, *, draws_actions: bool = True) -> Mixture:
+    """These policies, of which one is drawn for each episode: networks, tables, best responses.
+
+    They are members as they are, not copies. With ``draws_actions=False`` they play their best guess, as values do.
+    """
+    given = list(policies)
+    if not given or any(isinstance(policy, Mixture) for policy in given):
+        raise ConfigError(
+            f"a mixture needs one policy or more, and no mixtures among them; got {len(given)} policies. Give the members of "
+            "a mixture, with the products of their chances."
+        )
+    first = given[0].kind
+    for number, policy in enumerate(given):
+        kind = policy.kind
+        if (kind.obs_width, kind.action_space) != (first.obs_width, first.action_space):
+            raise ConfigError(
+                f"the members of a mixture play for the same agents, but policy 0 sees {first.obs_width} numbers and has the "
+                f"actions {first.action_space}, and policy {number} sees {kind.obs_width} and has {kind.action_space}."
+            )
+    found = Mixture(first, lambda: deepcopy(given[0]), draws_actions)
+    found.members = nn.ModuleList(given)
+    found.set_chances(chances)
+    return found
 
 
 def _part(inputs: Inputs, rows: Ints, member: Policy) -> Inputs:

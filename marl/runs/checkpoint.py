@@ -198,6 +198,8 @@ def choose_checkpoint(path: Path, fault_of: Callable[[Path], str]) -> Path:
     """The checkpoint that ``path`` names, or the newest one of a run in which ``fault_of`` finds no fault."""
     folder = meant_by(path)
     if folder.is_file():
+        if not (folder.parent / MANIFEST).is_file():
+            raise CheckpointError(f"{folder} is a file, not a checkpoint or a run. Expected the folder of one of them.")
         folder = folder.parent
     # One that is named is taken as it is: whoever reads it hears of its faults.
     if (folder / MANIFEST).is_file():

@@ -235,6 +235,8 @@ exploitability.effort.timesteps | env steps | Env steps of training that were pl
 exploitability.effort.episodes | episodes | Episodes that were played.
 exploitability.effort.seconds | seconds | What a measurement was expected to take.
 exploitability.effort | | What a measurement costs, as known before it is made.
+exploitability.sharing | | Groups of agents whose exploiter knows all that any member sees, which members who may not talk
+    do not: their gains are at most these. Only there where groups are measured by merged positions.
 exploitability.beside.METHOD.nash_conv | reward | NashConv by another method that was asked as well.
 exploitability.beside.METHOD.stderr | reward | The standard error of that NashConv.
 exploitability.beside.METHOD.bound | | What that figure is: a lower bound.

@@ -29,7 +29,7 @@ from marl.scenario.load import compose
 from marl.scenario.policy_entries import parse_entry
 from marl.training.trainer import Trainer
 from tests.command import marl as run_marl
-from tests.gametheory.stub_model import Stub, chances_of, drawing, said, serving, telling
+from tests.gametheory.stub_model import Stub, chances_of, drawing, letters_of, said, serving, telling
 
 KUHN = "kuhn_poker"
 
@@ -353,3 +353,12 @@ def test_actions_of_one_name_stay_different_ones() -> None:
     config = {"payoffs": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]], "actions": [["go", "go"], ["a", "b"]]}
     for text in texts_of_views("matrix_game", config)[0].values():
         assert sorted(text.actions.values()) == [0, 1]
+
+
+def test_an_interval_holds_no_nash_conv_that_cannot_be(tmp_path: Path) -> None:
+    """Nim pays 1 and -1, so two best replies gain 2 at most; and nobody gains less than nothing."""
+    config = {"piles": [1, 2]}
+    with serving(lambda request: said(letters_of(request)[0])) as stub:
+        found = exploit_language_model("nim", config, asking(stub, samples=2), draws=100)
+    assert found.nash_conv == 2.0
+    assert 0.0 <= found.low < found.high == 2.0

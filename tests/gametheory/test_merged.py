@@ -329,3 +329,54 @@ def test_a_response_holds_what_it_reaches_and_nothing_else() -> None:
             before = tree.sets.parent_choice[number]
             reached[number] = before < 0 or (reached[tree.sets.owner[before]] and part[before - first] > 0)
         assert len(game.best_response(policies, player)[1].table) == int(reached.sum())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [np.zeros((6, 2)), np.ones((6, 2)), np.tile([-1.0, 2.0], (6, 1)), np.full((6, 2), np.nan)],
+    ids=["logits", "ones", "negative", "nan"],
+)
+def test_tables_that_hold_no_chances_are_refused(table: Table) -> None:
+    game = merge_game("kuhn_poker")
+    even = np.full((6, 2), 0.5)
+    for play in ([table, even], [even, table]):
+        with pytest.raises(ConfigError, match=r"row 0 of the table of player_. .* Expected numbers of 0 or more"):
+            game.measure(play)
+    assert game.best_value([table, even], 0) == game.best_value([even, even], 0)  # of an exploiter nothing is read
+
+
+def test_chances_of_illegal_actions_are_refused() -> None:
+    game = merge_game("nim", {"piles": [1, 2]})
+    tables = [np.full(views.legal.shape, 1 / views.legal.shape[1]) for views in game.positions.views]
+    with pytest.raises(ConfigError, match=r"of which \[.*\] are legal"):
+        game.measure(tables)
+
+
+class AlmostChances(RandomPolicy):
+    """As a network in float32 may add up: a little less than 0, and a little more than 1."""
+
+    def probabilities(self, inputs: Inputs, carry: Floats) -> Array:
+        return np.tile([-5e-5, 1.00005], (len(inputs), 1))
+
+
+def test_chances_a_little_below_zero_are_zero() -> None:
+    game = merge_game("kuhn_poker")
+    kind = game.positions.kinds[0]
+    found = game.measure(dict.fromkeys(game.positions.players, AlmostChances(kind)))
+    always = [np.tile([0.0, 1.0], (6, 1))] * 2
+    assert found.nash_conv == pytest.approx(game.measure(always).nash_conv, abs=1e-12)
+
+
+@pytest.mark.parametrize("player", [7, -1, "nobody"])
+def test_players_that_are_not_there_are_refused(player: int | str) -> None:
+    game = merge_game("kuhn_poker")
+    even = [np.full((6, 2), 0.5)] * 2
+    for ask in (game.best_response, game.best_value, game.cost):
+        with pytest.raises((ConfigError, UnknownNameError), match="has no player"):
+            ask(even, player)
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    game = merge_game("kuhn_poker")
+    with pytest.raises(ConfigError, match="budget: expected 1 or more"):
+        game.measure([np.full((6, 2), 0.5)] * 2, budget=0)

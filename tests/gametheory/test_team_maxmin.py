@@ -107,3 +107,15 @@ def test_a_pair_that_comes_again_ends_the_search(monkeypatch: pytest.MonkeyPatch
     found = team_maxmin(tree, tree.players[2])
     assert found.rounds < expected.rounds + 40
     assert found.value == pytest.approx(expected.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_single_climb_gets_to_the_top_from_anywhere(seed: int) -> None:
+    """Members who take turns would stay where they begin: 0, if each waits at a place of its own."""
+    alone = team_maxmin(matrix(meeting(2)), "player_2", correlated=False, starts=1, seed=seed)
+    assert alone.value == pytest.approx(1 / 4, abs=1e-6)
+
+
+def test_without_a_start_there_is_nothing_to_climb_from() -> None:
+    with pytest.raises(ConfigError, match="starts is 0; expected at least one"):
+        team_maxmin(matrix(meeting(2)), "player_2", correlated=False, starts=0)

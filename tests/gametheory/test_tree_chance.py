@@ -635,3 +635,37 @@ def equilibrium_of_one(tree: Tree) -> float:
     from marl.gametheory.tree.response import best_response
 
     return best_response(tree, tree.uniform(), 0)[0]
+
+
+class ArrayDeals(ListedCardGame):
+    """Lists its deals as arrays, which cannot be compared by ==."""
+
+    def chance_outcomes(self) -> Any:
+        return [(np.array(deal), 1 / len(DEALS)) for deal in DEALS]
+
+    def _deal(self, options: Any) -> Any:
+        return tuple(np.asarray(super()._deal(options)).tolist())
+
+
+@pytest.mark.parametrize("build", [build_tree, positions_of])
+def test_outcomes_may_be_arrays(build: Any) -> None:
+    found = build(ArrayDeals)
+    assert found.chance == "exact"
+    if isinstance(found, Tree):
+        assert equilibrium(found).values[0] == pytest.approx(true_value(), abs=1e-9)
+
+
+class LeavesCardsOut(ListedCardGame):
+    """Lists its chance rightly, but its state does not hold the cards."""
+
+    def get_state(self) -> Any:
+        return {}
+
+    def set_state(self, state: Any) -> None:
+        del state
+
+
+@pytest.mark.parametrize("build", [build_tree, positions_of])
+def test_a_state_that_leaves_something_out_is_no_fault_of_the_list(build: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a state went on differently .* so it leaves something out"):
+        build(LeavesCardsOut)

@@ -112,6 +112,11 @@ def test_discount_with_infinite_exponents_is_plain_cfr() -> None:
     plain = cfr(tree_of("kuhn"), 20, "cfr").nash_conv
     assert cfr(tree_of("kuhn"), 20, Discount()).nash_conv == plain
     assert cfr(tree_of("kuhn"), 20, Discount(alpha=50.0, beta=50.0)).nash_conv != plain  # 1 / 2 at t = 1
+    # 20 to this power is no float any more; 1 less is as good.
+    huge = cfr(tree_of("kuhn"), 20, Discount(alpha=2000.0, beta=2000.0)).nash_conv
+    assert huge == cfr(tree_of("kuhn"), 20, Discount(alpha=200.0, beta=200.0)).nash_conv
+    with pytest.raises(ConfigError, match="gamma 200"):
+        Discount(gamma=200.0)
 
 
 def kept(t: int, exponent: float) -> float:

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marl import games
 from marl.data.task import AgentType, number_seats
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
+from marl.gametheory.merged.game import merge_game
 from marl.mappers.mapper import Patterns
 from marl.policies.build import build_policies, weights_of
 from marl.policies.config import ModelConfig, PolicySpec
 from marl.policies.mixture import Mixture
-from marl.policies.policy import Inputs
+from marl.policies.policy import Inputs, Policy
+from marl.policies.scripted import RandomPolicy
+from marl.policies.tabular import TabularPolicy
 from marl.rollout.config import RolloutConfig
 from marl.rollout.env_runner import EnvRunner, episode_uniform
 from tests.small_envs import ACT, OBS, Scripted, Step
@@ -188,3 +192,30 @@ def test_a_mixture_that_is_fitted_to_weights_has_as_many_members_each_as_likely_
         assert policy.chances.tolist() == (before if len(before) == wanted else [1 / wanted] * wanted)
     policy.set_weights(weights_of({"m": mixture_of(2, 1)})["m"])
     assert [int(play(policy, [lot]).actions[0]) for lot in (0.0, 0.49, 0.51, 0.99)] == [2, 2, 1, 1]
+
+
+def test_policies_of_different_sorts_and_memories_may_be_mixed() -> None:
+    game = merge_game("matrix_game", {"game": "matching_pennies", "repetitions": 2})
+    kind = game.positions.kinds[0]
+    even = RandomPolicy(kind)
+    # Its second action depends on its first: the same is seen before both, so it has to remember.
+    blank = np.zeros((1, kind.obs_width), kind.obs_dtype)
+    steady = TabularPolicy(kind, np.repeat(blank, 3, axis=0), [[1, 0], [1, 0], [0, 1]], after=[0, 1, 2])
+    assert steady.carry_size > even.carry_size
+    against: dict[str, Policy] = {"player_1": steady}
+    alone = [game.measure({"player_0": one, **against}).values for one in (even, steady)]
+    for order in ((even, steady), (steady, even)):
+        mixed = games.mixture(order, [0.25, 0.75])
+        wanted = 0.25 * alone[order[0] is steady] + 0.75 * alone[order[1] is steady]
+        assert game.measure({"player_0": mixed, **against}).values == pytest.approx(wanted, abs=1e-12)
+
+
+def test_mixtures_need_members_that_fit() -> None:
+    one = RandomPolicy(merge_game("kuhn_poker").positions.kinds[0])
+    other = RandomPolicy(merge_game("leduc_poker").positions.kinds[0])
+    with pytest.raises(ConfigError, match="play for the same agents, but policy 0 sees"):
+        games.mixture([one, other], [0.5, 0.5])
+    with pytest.raises(ConfigError, match="one policy or more"):
+        games.mixture([], [])
+    with pytest.raises(ConfigError, match="no mixtures among them"):
+        games.mixture([games.mixture([one], [1.0])], [1.0])

@@ -22,6 +22,7 @@ from marl.analysis.exploit import exploitability_of
 from marl.analysis.report.content import Block, Grid, Live, Section, Words, meaning, number, with_error
 from marl.analysis.report.names import ReportParticipant
 from marl.data.task import AgentType
+from marl.envs.wrappers import read_wrappers
 from marl.errors import UserError
 from marl.gametheory.merged.game import MergedGame
 from marl.gametheory.payoffs import PayoffTensor
@@ -32,6 +33,7 @@ from marl.policies.policy import Policy
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.populations.members import build
 from marl.scenario.config import Scenario
+from marl.training.examination.game import env_as_played
 from marl.training.examination.positions import positions_for
 from marl.training.examiner import EXACT, LOWER, SAMPLED
 
@@ -124,7 +126,8 @@ def merged_bounds(
     if any(len(agents) > 1 or "*" in agents[0] for agents in field.agents.values()):
         return [], []  # groups of agents
     try:
-        game = MergedGame(positions_for(scenario, ExploitabilityConfig(chance_samples=chance_samples)))
+        env = env_as_played(scenario, read_wrappers(scenario.wrappers))
+        game = MergedGame(positions_for(env, scenario.env_config, ExploitabilityConfig(chance_samples=chance_samples)))
     except UserError as error:
         return [], [f"Positions were not merged either: {error}"]
     positions, found, notes = game.positions, [], []

@@ -28,6 +28,7 @@ from marl.populations.matches import PlayerID
 from marl.populations.payoff_estimates import standard_error
 from marl.scenario.env import env_name
 from marl.scenario.resolve import Setup
+from marl.training.examination.game import env_as_played
 
 ROUNDING = 1e-5  # of the env's float32, relative to the largest payoff
 ERRORS_APART = 3.0
@@ -156,14 +157,15 @@ def small_tree(
     if sampled.walks.nodes > max_nodes:
         size = sampled.walks.size
         return None, f"the tree has {size} nodes, estimated from random play, more than max_nodes ({max_nodes:,})."
-    if scenario.horizon is not None:
-        return None, f"horizon: {scenario.horizon} cuts episodes off, which a tree does not know."
     sizes = set(map(len, agents.values()))
-    if scenario.wrappers or scenario.multiagent.joint or sizes != {1}:
-        return None, "trees are built for envs without wrappers whose players are single agents."
+    if sizes != {1}:
+        return None, "trees are built for envs whose players are single agents."
     try:
         tree = build_tree(
-            setup.rollout.env, setup.rollout.env_config, chance_samples=chance_samples, max_nodes=max_nodes
+            env_as_played(scenario, setup.rollout.wrappers),
+            setup.rollout.env_config,
+            chance_samples=chance_samples,
+            max_nodes=max_nodes,
         )
     except ChanceError:  # a mistake to mend: the env says something wrong about itself
         raise

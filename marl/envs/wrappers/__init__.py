@@ -41,6 +41,9 @@ def read_wrappers(given: Sequence[object]) -> tuple[Wrapping, ...]:
     """Entries such as ``flatten_v0`` or ``{frame_stack_v1: {stack_size: 2}}``, checked for their form and name."""
     found: list[Wrapping] = []
     for entry in given:
+        if isinstance(entry, Wrapping):  # read before
+            found.append(entry)
+            continue
         if isinstance(entry, str):
             entry = {entry: {}}
         if not isinstance(entry, Mapping) or len(entry) != 1:

@@ -94,7 +94,7 @@ def measured(tree: Tree, opinions: list[Opinion], *, seed: int = 0, draws: int =
         weights = _Weights(tree, opinions, counts)
         low, high = _interval(tree, weights, estimate, np.random.default_rng(seed), draws)
     return AskedExploitability(
-        nash_conv=estimate,
+        nash_conv=max(0.0, estimate),  # rounding may leave a little less
         low=low,
         high=high,
         gains=dict(zip(tree.players, each.tolist(), strict=True)),
@@ -133,7 +133,13 @@ def _interval(
     # Near an equilibrium the push adds up in squares, as lengths of independent vectors do: that mirror is the lower one.
     mirrored_low = float(np.sqrt(max(0.0, 2 * estimate**2 - high**2)))
     mirrored_high = 2 * estimate - low
-    return min(float(low), mirrored_low), float(max(high, mirrored_high))
+    return max(0.0, min(float(low), mirrored_low)), min(_largest(tree), float(max(high, mirrored_high)))
+
+
+def _largest(tree: Tree) -> float:
+    """NashConv is never more: everybody's best payoff, less the least that all are paid together."""
+    paid = tree.payoffs[tree.terminal]
+    return float(paid.max(axis=0).sum() - paid.sum(axis=1).min())
 
 
 def _choices(tree: Tree) -> tuple[list[int], list[int]]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from marl.gametheory.merged.blocks import Blocks
-from marl.gametheory.merged.walk import BUDGET
+from marl.gametheory.merged.walk import BUDGET, check_budget
 from marl.gametheory.tree.tree import Reals
 
 REAL = 8  # bytes of a number
@@ -64,6 +64,7 @@ def total(costs: Sequence[Cost]) -> Cost:
 
 def cost_of(blocks: Blocks, positions: int, budget: int = BUDGET) -> Cost:
     """What the walk over these blocks costs."""
+    check_budget(budget)
     sizes, width = blocks.sizes.astype(np.float64), blocks.width.astype(np.float64)
     sets, pairs, products, held, parts = 0.0, 0.0, 0.0, 0.0, 0.0
     for rows in _levels(blocks):

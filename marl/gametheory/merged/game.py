@@ -24,7 +24,7 @@ from marl.gametheory.merged.memory import Remembered, drawn_games, with_memories
 from marl.gametheory.merged.positions import MAX_POSITIONS, Positions, positions_of
 from marl.gametheory.merged.response import best_response
 from marl.gametheory.merged.sampled import gain_errors, spans_of, with_shares
-from marl.gametheory.merged.views import tables_of
+from marl.gametheory.merged.views import check_tables, tables_of
 from marl.gametheory.merged.walk import BUDGET, Walk
 from marl.gametheory.tree.tree import Reals
 from marl.policies.policy import Policy
@@ -65,9 +65,9 @@ class MergedGame:
         """Per player the chances ``[views, actions]`` of its actions; refuses policies with a memory."""
         return tables_of(self.positions, policies, explore)
 
-    def cost(self, play: Play, player: int | None = None, *, budget: int = BUDGET) -> Cost:
+    def cost(self, play: Play, player: int | str | None = None, *, budget: int = BUDGET) -> Cost:
         """What the best response of one player, or of all, costs: known before it is walked."""
-        players = range(self.positions.num_players) if player is None else (player,)
+        players = range(self.positions.num_players) if player is None else (self.positions.player_index(player),)
         found = [self._cost(self.played(play, None, each), each, budget) for each in players]
         return total(found)
 
@@ -101,13 +101,13 @@ class MergedGame:
         self, play: Play, player: int | str, *, budget: int = BUDGET, explore: bool | None = None
     ) -> tuple[float, TabularPolicy]:
         """The most that the player, by number or name, can earn against the others, and a policy that earns it."""
-        if isinstance(player, str):
-            player = self.positions.player_index(player)
+        player = self.positions.player_index(player)
         game = self.played(play, explore, player)
         return best_response(Walk(_blocks(game, player), budget), game.positions, player)
 
-    def best_value(self, play: Play, player: int, *, budget: int = BUDGET, explore: bool | None = None) -> float:
+    def best_value(self, play: Play, player: int | str, *, budget: int = BUDGET, explore: bool | None = None) -> float:
         """The same without the policy, which may be too large to be kept."""
+        player = self.positions.player_index(player)
         game = self.played(play, explore, player)
         return Walk(_blocks(game, player), budget).best_value()
 
@@ -115,12 +115,7 @@ class MergedGame:
         """The game as all, or all but the ``exploiter``, play it: what they remember is part of its positions."""
         if isinstance(play, Mapping):
             return with_memories(self.positions, play, explore=explore, exploiter=exploiter)
-        given, expected = [table.shape for table in play], [views.legal.shape for views in self.positions.views]
-        if given != expected:
-            raise ConfigError(
-                f"game {self.positions.name!r}: tables of the shapes {given} were given; expected {expected}: for each of "
-                f"{', '.join(self.positions.players)} a row for each view and a chance for each action."
-            )
+        check_tables(self.positions, play, exploiter)
         return Remembered(self.positions, tuple(play))
 
     def _drawn(self, play: Play, explore: bool | None) -> list[tuple[float, Remembered]]:

@@ -232,7 +232,7 @@ class PositionGrowth:
         return TooLargeError(
             f"{self.name!r} has {self.size:,} positions so far, more than max_positions = {self.max_nodes:,}. Raise "
             "max_positions, take a smaller version of the game or fewer chance_samples, or estimate exploitability by "
-            "trained best responses."
+            "trained best responses. A game that may go on for ever has no end of positions: let it end after so many steps."
         )
 
     # -- the finished graph ----------------------------------------------------------------------------------------

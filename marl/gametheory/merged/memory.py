@@ -143,7 +143,7 @@ class Memory:
         """As an episode begins: nothing is remembered but who plays."""
         members = tuple(one.policy for one in playing)
         chances = np.array([one.chance for one in playing])
-        carry = np.zeros((len(members), members[0].carry_size), np.float32)
+        carry = np.zeros((len(members), max(policy.carry_size for policy in members)), np.float32)
         return cls(positions, player, members, chances, playing[0].explore, np.arange(len(members)), carry)
 
     def decide(self, view: Ints, memory: Ints) -> Decided:
@@ -157,7 +157,8 @@ class Memory:
             mine = np.flatnonzero(self.member[memory] == number)
             if not mine.size:
                 continue
-            past, inputs = self.carry[memory[mine]], _inputs(self.positions, self.player, policy, view[mine])
+            past = self.carry[memory[mine], : policy.carry_size]
+            inputs = _inputs(self.positions, self.player, policy, view[mine])
             reading = read(name, policy, inputs, past, self.explore)
             chances[mine] = legal_chances(name, reading.chances * legal[view[mine]])
             pair, action = np.nonzero(chances[mine])  # what it never does need not be remembered
@@ -165,7 +166,9 @@ class Memory:
                 after[mine] = memory[mine][:, None]
                 continue
             member.append(np.full(len(pair), number))
-            carry.append(carried(policy, inputs, past, reading.memory, pair, action))
+            then = np.zeros((len(pair), self.carry.shape[1]), np.float32)
+            then[:, : policy.carry_size] = carried(policy, inputs, past, reading.memory, pair, action)
+            carry.append(then)
             after[mine[pair], action] = rows_so_far + np.arange(len(pair))
             rows_so_far += len(pair)
         return Decided(chances, after, np.concatenate(member), np.concatenate(carry))

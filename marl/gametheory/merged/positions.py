@@ -18,7 +18,7 @@ from typing import Any
 
 from marl.data.task import AgentType, Array, Bools, Ints
 from marl.envs.registry import EnvCreator, make_batched_env
-from marl.errors import UnknownNameError, did_you_mean
+from marl.errors import ConfigError, UnknownNameError, did_you_mean
 from marl.gametheory.tree.tree import ChanceMode, ChanceSample, Reals
 
 MAX_POSITIONS = 5_000_000
@@ -84,7 +84,15 @@ class Positions:
         """Spaces of the player."""
         return next(kind for kind in self.kinds if kind.seats.start <= player < kind.seats.stop)
 
-    def player_index(self, player: str) -> int:
+    def player_index(self, player: int | str) -> int:
+        """A player's number, from its name or from the number itself."""
+        if isinstance(player, int) and 0 <= player < self.num_players:
+            return player
+        if not isinstance(player, str):
+            raise ConfigError(
+                f"game {self.name!r} has no player {player!r}. Players are numbered from 0 to {self.num_players - 1}, or "
+                f"named: {', '.join(self.players)}."
+            )
         if player not in self.players:
             raise UnknownNameError(
                 f"game {self.name!r} has no player {player!r}.{did_you_mean(player, self.players)} Players: "

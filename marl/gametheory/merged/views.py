@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from marl.data.task import Floats
-from marl.errors import PolicyError
+from marl.errors import ConfigError, PolicyError
 from marl.gametheory.merged.kernel import Table
 from marl.gametheory.merged.positions import Positions
-from marl.gametheory.readings import check_fits, check_given, read
+from marl.gametheory.readings import ROUNDING, check_fits, check_given, read
 from marl.policies.policy import Inputs, Policy
 
 ASKED = 65_536  # views of one question
@@ -43,8 +43,30 @@ def table_of(positions: Positions, player: int, policy: Policy, explore: bool | 
     return legal_chances(name, found * views.legal)
 
 
+def check_tables(positions: Positions, tables: Sequence[Table], exploiter: int | None = None) -> None:
+    """Refuse tables that do not hold chances of legal actions; that of the ``exploiter`` is not looked at."""
+    given, expected = [table.shape for table in tables], [views.legal.shape for views in positions.views]
+    if given != expected:
+        raise ConfigError(
+            f"game {positions.name!r}: tables of the shapes {given} were given; expected {expected}: for each of "
+            f"{', '.join(positions.players)} a row for each view and a chance for each action."
+        )
+    for player, table in enumerate(tables):
+        legal = positions.views[player].legal
+        with np.errstate(invalid="ignore"):
+            good = (table >= 0.0).all(axis=1) & (np.abs((table * legal).sum(axis=1) - 1.0) <= ROUNDING)  # also NaN
+        if player != exploiter and not good.all():
+            row = int((~good).argmax())
+            raise ConfigError(
+                f"game {positions.name!r}: row {row} of the table of {positions.players[player]} is "
+                f"{np.round(table[row], 6).tolist()}, of which {np.flatnonzero(legal[row]).tolist()} are legal. Expected "
+                "numbers of 0 or more, whose sum over legal actions is 1. Logits become chances by a softmax."
+            )
+
+
 def legal_chances(player: str, chances: Table) -> Table:
     """Rows of chances that add up to 1; refuses one without any."""
+    chances = np.maximum(chances, 0.0)  # networks add up in float32, so 0 may be a little less
     total = chances.sum(axis=1, keepdims=True)
     if not (total > 0).all():  # also NaN
         raise PolicyError(

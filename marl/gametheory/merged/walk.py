@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from marl.errors import ConfigError
 from marl.gametheory.merged.blocks import Blocks
 from marl.gametheory.tree.tree import Reals
 
@@ -43,10 +44,16 @@ class Below:
         self.origin.setdefault(group, []).append((matrix, action))
 
 
+def check_budget(budget: int) -> None:
+    if budget < 1:
+        raise ConfigError(f"budget: expected 1 or more numbers that are walked at once, got {budget}.")
+
+
 class Walk:
     """Values of information sets of one player against the others' tables."""
 
     def __init__(self, blocks: Blocks, budget: int = BUDGET) -> None:
+        check_budget(budget)
         self.blocks, self.budget = blocks, budget
 
     def best_value(self) -> float:

@@ -28,7 +28,7 @@ Differences that are rounding do not count, so that a tie is a tie whatever the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan, log
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from marl.gametheory.tree.kernels import add
 from marl.gametheory.tree.response import Solved, solved
 from marl.gametheory.tree.sequence import PlayerForm
 from marl.gametheory.tree.tree import Behaviour, Reals, Tree
+
+LARGEST_GAMMA = 40.0  # 1e7 iterations to this power are still a number
+LARGEST_LOG = 700.0  # of a number that a float can hold
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Discount:
             raise ConfigError(
                 f"CFR with the exponents alpha {self.alpha}, beta {self.beta} and gamma {self.gamma}; expected numbers, of "
                 "which alpha and beta may be infinite."
+            )
+        if abs(self.gamma) > LARGEST_GAMMA:
+            raise ConfigError(
+                f"CFR with gamma {self.gamma}; expected at most {LARGEST_GAMMA:g}: iterations to that power have to be finite."
             )
 
 
@@ -199,7 +206,7 @@ def cfr(tree: Tree, iterations: int, variant: str | Discount = "cfr+") -> Solved
 
 def _kept(t: float, exponent: float) -> float:
     """``t^e / (t^e + 1)``."""
-    if isinf(exponent):
+    if isinf(exponent) or exponent * log(t) > LARGEST_LOG:
         return float(exponent > 0)
     power: float = t**exponent
     return power / (power + 1.0)

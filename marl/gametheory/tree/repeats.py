@@ -106,6 +106,8 @@ def same_sight(mine: Sight, other: Sight) -> bool:
     for seen, also, legal, allowed in zip(mine.obs, other.obs, mine.legal, other.legal, strict=True):
         asked = mine.present[:, first : first + seen.shape[1]]
         first += seen.shape[1]
-        if not (np.array_equal(seen[asked], also[asked]) and np.array_equal(legal[asked], allowed[asked])):
+        if not (
+            np.array_equal(seen[asked], also[asked], equal_nan=True) and np.array_equal(legal[asked], allowed[asked])
+        ):
             return False
     return True

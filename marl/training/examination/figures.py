@@ -54,6 +54,7 @@ class Exploitability:
     chance: Mapping[str, Any] = field(default_factory=dict)  # how it came into the game: mode, and what was sampled
     method: str = ""  # a name of the registry of methods
     effort: Effort = Effort()
+    sharing: tuple[str, ...] = ()  # groups whose exploiter knows all that any of its members sees
     beside: Mapping[str, Exploitability] = field(default_factory=dict)  # what other methods found, by their names
 
     def as_json(self) -> dict[str, Any]:
@@ -72,6 +73,7 @@ class Exploitability:
             "why": self.why,
             "method": self.method,
             "effort": self.effort.as_json(),
+            **({"sharing": list(self.sharing)} if self.sharing else {}),
             **self._others(),
         }
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from marl.data.episode import Episode
 from marl.data.task import AgentID, PolicyID
+from marl.envs.base import MultiAgentEnv
+from marl.envs.registry import EnvCreator, make_env
+from marl.envs.wrappers import Wrapping
 from marl.errors import ConfigError
 from marl.mappers.matchmaking import Seating
 from marl.policies.policy import Policy
@@ -42,6 +46,11 @@ class ExaminedGame:
         self.setup = setup
         self.players: Players = players_of(setup.scenario, setup.stage, setup.task)
         self.seating = _seating(setup)
+
+    @cached_property
+    def env(self) -> str | EnvCreator:
+        """What is walked through to find the game's tree or its positions."""
+        return env_as_played(self.setup.scenario, self.setup.rollout.wrappers)
 
     @property
     def seats(self) -> tuple[AgentID, ...]:
@@ -103,12 +112,21 @@ class ExaminedGame:
         return Exploitability(sum(parts.values()), error, parts, errors, LOWER)
 
 
-def check_is_bare(scenario: Scenario) -> None:
-    """Whether what is played is the game that is found by walking through the env alone."""
-    if scenario.wrappers or scenario.multiagent.joint:
-        raise ConfigError("the tree of a wrapped env is not built.")
+def env_as_played(scenario: Scenario, wrappers: Sequence[Wrapping]) -> str | EnvCreator:
+    """What is walked through to find the game: the env with the wrappers of the run. Refuses what no env does by itself."""
+    env: str | EnvCreator = scenario.env
+    if scenario.multiagent.joint:
+        raise ConfigError("multiagent.joint makes one agent of several, and its game is not looked through.")
     if scenario.horizon is not None:
         raise ConfigError(f"horizon: {scenario.horizon} cuts episodes off, which the tree does not know.")
+    if not wrappers:
+        return env
+
+    def wrapped(config: Mapping[str, Any]) -> MultiAgentEnv:
+        return make_env(env, config, wrappers)
+
+    wrapped.__name__ = env if isinstance(env, str) else getattr(env, "__name__", "env")  # what messages call it
+    return wrapped
 
 
 def pattern_of_seat(agent: AgentID) -> AgentID:

@@ -48,7 +48,7 @@ class ByPositions(Method):
         check_groups(game, policies)
         if config.method == "auto":
             check_memories(policies)
-        self.merged = MergedGame(positions_for(game.setup.scenario, config))
+        self.merged = MergedGame(positions_for(game.env, game.setup.scenario.env_config, config))
         self.teams = self._team_games()
         # What cannot be read as tables shows now, not after the first iterations.
         if self.teams:
@@ -98,6 +98,7 @@ class ByPositions(Method):
             errors=dict(zip(owners, errors.tolist(), strict=True)),
             bound=EXACT if positions.sample is None else SAMPLED,
             chance=positions.chance_json(),
+            sharing=tuple(self.teams),
         )
 
     def _gains_of_teams(self, policies: Mapping[AgentID, Policy]) -> tuple[Reals, Reals, float]:

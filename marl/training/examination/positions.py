@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,36 +13,35 @@ from marl.envs.adapters.openspiel import OpenSpielEnv
 from marl.envs.batched import BatchedEnv, NativeEnv, StepOutput
 from marl.envs.chance import listed_chance
 from marl.envs.games.cards.dealt import DealtEnv
-from marl.envs.registry import make_batched_env
+from marl.envs.registry import EnvCreator, make_batched_env
 from marl.envs.vector.env_errors import close_all
 from marl.envs.vector.vector_env import DictVector
 from marl.errors import ConfigError
 from marl.gametheory.merged.positions import Positions, positions_of
 from marl.populations.exploit_config import ExploitabilityConfig
-from marl.scenario.config import Scenario
-from marl.training.examination.game import check_is_bare
 
 NATIVE_POSITIONS, OTHER_POSITIONS = 2_000_000, 5_000  # looked through without being asked
 MOST_BYTES = 400_000_000  # of all states together
 MOST_JOINT_ACTIONS = 1_000  # at the start, of all players together
 
 
-def positions_for(scenario: Scenario, config: ExploitabilityConfig) -> Positions:
-    """All positions of the game that the run plays."""
-    check_is_bare(scenario)
-    env = make_env(scenario, 1)
+def positions_for(
+    env: str | EnvCreator, env_config: Mapping[str, Any] | None, config: ExploitabilityConfig
+) -> Positions:
+    """All positions of the game that a run plays."""
+    copy = make_env(env, env_config, 1)
     try:
-        _check_choices(env.kinds)
+        _check_choices(copy.kinds)
         most = config.max_positions or NATIVE_POSITIONS
         if config.method == "auto":
-            most = min(most, _worth_looking(env, config))
+            most = min(most, _worth_looking(copy, config))
     finally:
-        close_all([env], env.name)
-    return positions_of(scenario.env, scenario.env_config, chance_samples=config.chance_samples, max_positions=most)
+        close_all([copy], copy.name)
+    return positions_of(env, env_config, chance_samples=config.chance_samples, max_positions=most)
 
 
-def make_env(scenario: Scenario, num_envs: int) -> BatchedEnv:
-    return make_batched_env(scenario.env, num_envs, dict(scenario.env_config or {}), with_state=False)
+def make_env(env: str | EnvCreator, env_config: Mapping[str, Any] | None, num_envs: int) -> BatchedEnv:
+    return make_batched_env(env, num_envs, dict(env_config or {}), with_state=False)
 
 
 def _check_choices(kinds: Sequence[AgentType]) -> None:

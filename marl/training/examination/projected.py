@@ -33,7 +33,7 @@ class ByProjection(Method):
         for player, agents in game.players.items():
             if len(agents) > 1 or "*" in agents[0]:
                 raise ConfigError(f"player {player!r} is a group of agents, and replies are tables of single agents.")
-        self.merged = MergedGame(positions_for(game.setup.scenario, config))
+        self.merged = MergedGame(positions_for(game.env, game.setup.scenario.env_config, config))
         even = [views.legal / views.legal.sum(axis=1, keepdims=True) for views in self.merged.positions.views]
         cost = self.merged.cost(even)
         self.effort = Effort(
@@ -54,7 +54,11 @@ class ByProjection(Method):
             players[seat] = Player(policy, Member(seat, spec).draws_actions)
         seed = game.match_seeds(asked.number, 2)[1]
         projection = project(
-            positions, partial(make_env, game.setup.scenario), players, self.config.projection_episodes, seed
+            positions,
+            partial(make_env, game.env, game.setup.scenario.env_config),
+            players,
+            self.config.projection_episodes,
+            seed,
         )
         replies = {}
         for number, name in enumerate(game.seats):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from marl.envs.registry import EnvCreator
 from marl.errors import ConfigError
 from marl.gametheory.tree.build import build_tree
 from marl.gametheory.tree.policy_conversion import strategy_of
@@ -11,7 +12,7 @@ from marl.gametheory.tree.sampled import gains_with_errors
 from marl.gametheory.tree.size import walks_in
 from marl.populations.exploit_config import ExploitabilityConfig
 from marl.training.examination.figures import EXACT, SAMPLED, Effort, Exploitability
-from marl.training.examination.game import Asked, ExaminedGame, check_is_bare
+from marl.training.examination.game import Asked, ExaminedGame
 from marl.training.examination.method import Method
 
 NODES_PER_SECOND = 2_000_000  # of a tree that stands: mostly the policies' forward passes
@@ -31,21 +32,21 @@ class ByTree(Method):
                 raise ConfigError(
                     f"player {player!r} is a group of agents, and the players of a tree are single agents."
                 )
-        check_is_bare(scenario)
+        env = game.env
         if config.method == "auto":
-            self._check_size(config.max_nodes)
+            self._check_size(env, config.max_nodes)
         self.tree = build_tree(
-            scenario.env, scenario.env_config, chance_samples=config.chance_samples, max_nodes=config.max_nodes
+            env, scenario.env_config, chance_samples=config.chance_samples, max_nodes=config.max_nodes
         )
         nodes = len(self.tree)
         self.effort = Effort(
             nodes=nodes, information_sets=len(self.tree.sets), seconds=round(nodes / NODES_PER_SECOND, 3)
         )
 
-    def _check_size(self, max_nodes: int) -> None:
+    def _check_size(self, env: str | EnvCreator, max_nodes: int) -> None:
         """Whether the tree is worth growing: an env that is replayed takes minutes to reach ``max_nodes``."""
         scenario = self.game.setup.scenario
-        walks = walks_in(scenario.env, scenario.env_config, scenario.seed)
+        walks = walks_in(env, scenario.env_config, scenario.seed)
         if not walks.discrete:
             raise ConfigError("some actions are not a choice among a few, so there is no finite tree.")
         if walks.nodes > max_nodes:

@@ -17,7 +17,11 @@ def goofspiel_table(hands: Bools, points: Ints, bids: Ints, prizes: Ints, viewer
     played = len(prizes) - int(hands[0].sum())
     over = played == len(prizes)
     scores = ", ".join(map(str, points.tolist()))
-    table = CardTable(f"Goofspiel, points {scores}", seats, over)
+    title = f"Goofspiel, points {scores}"
+    if not over:
+        to_come = ", ".join(map(str, sorted(prizes[played + 1 :].tolist())))
+        title += f", prizes to come {to_come or 'none'}"
+    table = CardTable(title, seats, over, remembered=bids.shape[1] > 0)
     if not over:
         table.table = [str(prizes[played])]
         for seat in seats:

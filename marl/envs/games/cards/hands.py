@@ -49,6 +49,7 @@ class CardTable:
     table: Sequence[str | None] = ()
     pot: float | None = None
     course: list[Mapping[str, str]] = field(default_factory=list)
+    remembered: bool = True  # whether the course is known; else nothing is said of it
 
     def note(self, seat: Seat, move: str) -> None:
         """The next move of the game."""
@@ -75,8 +76,13 @@ class CardTable:
         table = ""
         if self.table:
             table = f" On the table: {' '.join(card or 'a hidden card' for card in self.table)}."
-        moves = ", ".join(f"{move['player']} {move['text']}" for move in self.course) or "none"
-        return f"{self.title}: {held}.{table} Moves: {moves}. {self._next()}"
+        return f"{self.title}: {held}.{table}{self._course()} {self._next()}"
+
+    def _course(self) -> str:
+        if not self.remembered:
+            return ""
+        moves = ", ".join(f"{move['player']} {move['text']}" for move in self.course)
+        return f" Moves: {moves or 'none'}."
 
     def _next(self) -> str:
         if not self.over:
