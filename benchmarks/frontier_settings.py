@@ -89,11 +89,11 @@ def nfsp(plies: int) -> Keys:
     return {"name": "nfsp", "gamma": 1.0, "updates_per_step": 0.02, "buffer_size": 200_000}
 
 
-PSRO_ROUNDS = 12
+PSRO_ROUNDS = 8
 
 
 def psro(plies: int) -> Keys:
-    """PPO oracles for twelve rounds, all with the same step size: a schedule would count the plies of the whole run."""
+    """PPO oracles for eight rounds, all with the same step size: a schedule would count the plies of the whole run."""
     del plies
     return {"name": "ppo", **ON_POLICY, "entropy_coeff": 0.01, "lr": 5e-4}
 

@@ -80,7 +80,7 @@ class PerfectPlay:
         }
 
     def policies(self) -> dict[str, TabularPolicy]:
-        """Perfect play as a policy per player, which can be played, watched and put into populations."""
+        """Perfect play as a policy per player, which can be played, watched and mixed (``games.mixture``)."""
         found = {}
         for player, name in enumerate(self.positions.players):
             kind, views = self.positions.kind_of(player), self.positions.views[player]
