@@ -1,9 +1,9 @@
 """The table of the frontier: learners of imperfect-information games by the exact NashConv of what they play.
 
-For every game, method and seed a run of so many plies, measured exactly twenty times on its way (``--points``): by merged
+For every game, method and seed a run of so many plies, measured exactly on its way (``--points``): by merged
 positions, or by the tree. What is measured is the current policy, or a method's average policy where that is what it proposes.
 
-    python benchmarks/frontier.py FOLDER                          # the whole table: 10 M plies, 5 and 3 seeds, days on 2 cores
+    python benchmarks/frontier.py FOLDER                          # the whole table
     python benchmarks/frontier.py FOLDER --plies 1000000 --methods ppo,mmd --seeds 3
     python benchmarks/frontier.py FOLDER --settings protocol      # the settings of the published benchmark, 3 x 512 tanh
     python benchmarks/frontier.py FOLDER --page docs/benchmarks.md      # the table and the curves into the page; runs nothing
@@ -25,7 +25,19 @@ from typing import Any
 
 import torch
 from frontier_page import write_page
-from frontier_settings import GAMES, METHODS, OTHER_SEEDS, PROTOCOL_METHODS, SEEDS, TABLE_GAMES, scenario_of
+from frontier_settings import (
+    GAMES,
+    METHODS,
+    OTHER_PLIES,
+    OTHER_POINTS,
+    OTHER_SEEDS,
+    PLIES,
+    POINTS,
+    PROTOCOL_METHODS,
+    SEEDS,
+    TABLE_GAMES,
+    scenario_of,
+)
 from rich.console import Console
 
 from marl.algos.presets import ALGOS
@@ -57,9 +69,10 @@ class Run:
     """One game, method and seed, with its files."""
 
     def __init__(self, folder: Path, options: argparse.Namespace, game: str, method: str, seed: int) -> None:
-        self.game, self.method, self.seed, self.plies = game, method, seed, options.plies
-        self.measurements: int = options.points
-        self.keys = scenario_of(game, method, options.plies, seed, options.settings)
+        self.game, self.method, self.seed = game, method, seed
+        self.plies: int = options.plies or PLIES.get(method, OTHER_PLIES)
+        self.measurements: int = options.points or POINTS.get(method, OTHER_POINTS)
+        self.keys = scenario_of(game, method, self.plies, seed, options.settings)
         self.folder = folder / f"{game}.{method}.{seed}"
         self.file = self.folder / "points.json"
 
@@ -152,8 +165,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--games", help=f"names with commas; all: {','.join(TABLE_GAMES)}")
     parser.add_argument("--methods", help=f"names with commas, in their order; all: {','.join(METHODS)}")
-    parser.add_argument("--plies", type=int, default=10_000_000, help="of each run")
-    parser.add_argument("--points", type=int, default=20, help="measurements of each run")
+    parser.add_argument("--plies", type=int, help="of each run; 10 M for ppo and mmd, 1 to 3 M for the others")
+    parser.add_argument("--points", type=int, help="measurements of each run; 20, of psro 4")
     parser.add_argument("--seeds", type=int, help="of each method; 5 for ppo and mmd, 3 for others")
     parser.add_argument("--settings", choices=("own", "protocol"), default="own")
     parser.add_argument(

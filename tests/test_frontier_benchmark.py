@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,14 @@ def test_unknown_names_and_pages_without_marks_are_refused(tmp_path: Path) -> No
         frontier.main([str(tmp_path), "--games", "chess"])
     with pytest.raises(SystemExit, match="holds no measurements yet"):
         frontier.main([str(tmp_path), "--page", str(tmp_path / "page.md")])
+
+
+def test_without_options_every_method_has_plies_points_and_seeds_of_its_own(tmp_path: Path) -> None:
+    usual = Namespace(plies=None, points=None, seeds=None, settings="own")
+    found = {method: frontier.runs_of(tmp_path, usual, "kuhn", method) for method in ("mmd", "psro")}
+    assert {method: len(runs) for method, runs in found.items()} == {"mmd": 5, "psro": 3}
+    assert {(run.plies, run.measurements) for run in found["mmd"]} == {(10_000_000, 20)}
+    assert {(run.plies, run.measurements) for run in found["psro"]} == {(2_000_000, 4)}
+    asked = Namespace(plies=500, points=2, seeds=1, settings="own")
+    (run,) = frontier.runs_of(tmp_path, asked, "kuhn", "psro")
+    assert (run.plies, run.measurements) == (500, 2)
