@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--games", help=f"names with commas; all: {','.join(TABLE_GAMES)}")
     parser.add_argument("--methods", help=f"names with commas, in their order; all: {','.join(METHODS)}")
-    parser.add_argument("--plies", type=int, help="of each run; 10 M for ppo and mmd, 1 to 3 M for the others")
+    parser.add_argument("--plies", type=int, help="of each run; 10 M for ppo and mmd, 1 or 2 M for the others")
     parser.add_argument("--points", type=int, help="measurements of each run; 20, of psro 4")
     parser.add_argument("--seeds", type=int, help="of each method; 5 for ppo and mmd, 3 for others")
     parser.add_argument("--settings", choices=("own", "protocol"), default="own")

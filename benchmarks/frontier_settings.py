@@ -120,7 +120,7 @@ METHODS: dict[str, Callable[[int], Keys]] = {
 SEEDS = {"ppo": 5, "mmd": 5}  # the others: 3
 OTHER_SEEDS = 3
 # Fewer where a method is slow: each run takes one to three minutes of one core.
-PLIES = {"ppo": 10_000_000, "mmd": 10_000_000, "rnad": 3_000_000, "nfsp": 2_000_000, "psro": 2_000_000}
+PLIES = {"ppo": 10_000_000, "mmd": 10_000_000, "rnad": 2_000_000, "nfsp": 2_000_000, "psro": 2_000_000}
 OTHER_PLIES = 1_000_000
 POINTS = {"psro": 4}  # a mixture of eight members takes half a minute to measure
 OTHER_POINTS = 20
