@@ -165,8 +165,8 @@ def assert_complete(installed: Installation) -> None:
     here = {path.relative_to(ROOT / "marl") for path in (ROOT / "marl").rglob("*") if "__pycache__" not in path.parts}
     assert {str(path) for path in here if not (package / path).exists()} == set()
     for folder in ("scenarios", "suites"):
-        shipped = {file.name for file in (package / folder).iterdir()}
-        assert shipped == {file.name for file in (ROOT / folder).glob("*.yaml")}
+        shipped = {file.relative_to(package) for file in (package / folder).rglob("*") if file.is_file()}
+        assert shipped == {file.relative_to(ROOT) for file in (ROOT / folder).rglob("*.yaml")}
 
 
 def assert_runs_without_ray(installed: Installation) -> None:

