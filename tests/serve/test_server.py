@@ -121,6 +121,9 @@ def test_with_a_certificate_the_server_speaks_https_and_wss(certificate: dict[st
         trusted = ssl.create_default_context(cafile=str(certificate["tls_cert"]))
         with client(server, verify=trusted) as web:
             assert web.get("/v1/healthz").json() == {"status": "ok"}
+        # This client reads in a thread of its own, and Python's sockets may lose what is written while a ticket of TLS 1.3
+        # is read. A server cannot see that, and clients of one thread do not meet it.
+        trusted.maximum_version = ssl.TLSVersion.TLSv1_2
         with socket_of(server, ssl=trusted) as ws:
             assert greeted(ws)
 
