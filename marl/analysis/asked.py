@@ -25,6 +25,11 @@ class AskedConfig(Config):
 def asked_exploitability(path: Path) -> AskedExploitability:
     """NashConv of the language model that a file names, by asking it about every information set."""
     keys = read_yaml(path)
+    if "algo" in keys and "language_model" not in keys:
+        raise ConfigError(
+            f"{path} is a scenario. What is measured is a run, a checkpoint, or a file that names a language model: train first "
+            f"(marl run {path}), and then give the run's folder."
+        )
     try:
         config = AskedConfig(**keys)
     except ValidationError as error:

@@ -362,3 +362,12 @@ def test_an_interval_holds_no_nash_conv_that_cannot_be(tmp_path: Path) -> None:
         found = exploit_language_model("nim", config, asking(stub, samples=2), draws=100)
     assert found.nash_conv == 2.0
     assert 0.0 <= found.low < found.high == 2.0
+
+
+def test_a_scenario_is_no_file_about_a_language_model(tmp_path: Path) -> None:
+    file = tmp_path / "kuhn.yaml"
+    file.write_text("env: kuhn_poker\nalgo: ppo\n")
+    done = run_marl("exploit", str(file))
+    assert done.code == 2
+    assert done.err.startswith(f"error: {file} is a scenario.")
+    assert f"marl run {file}" in done.err
