@@ -27,8 +27,8 @@ def asked_exploitability(path: Path) -> AskedExploitability:
     keys = read_yaml(path)
     if "algo" in keys and "language_model" not in keys:
         raise ConfigError(
-            f"{path} is a scenario. What is measured is a run, a checkpoint, or a file that names a language model: train first "
-            f"(marl run {path}), and then give the run's folder."
+            f"{path} is a scenario. What is measured is a run, a checkpoint, or a file that names a language model: train "
+            f"first (marl run {path}), and then give the run's folder."
         )
     try:
         config = AskedConfig(**keys)
