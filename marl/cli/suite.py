@@ -81,7 +81,7 @@ def suite(
     from marl.suite.plan import plan_suite
     from marl.suite.run import How, Ran, run_suite
     from marl.suite.screen import Screen
-    from marl.suite.write import write_all
+    from marl.suite.write import check_writable, write_all
 
     one_of({"--check": check, "--no-runs": no_runs})
     _check_options(nice, page)
@@ -94,6 +94,7 @@ def suite(
     if check:
         _tell_plan(plan, cells, as_json)
         return
+    check_writable(plan, page)
     ran = Ran() if no_runs else run_suite(plan, cells, How(jobs, ray, minutes, nice, again), Screen())
     written = write_all(plan, page)
     if as_json:

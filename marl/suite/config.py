@@ -41,7 +41,7 @@ class Entry(Config):
         None, description="Value that the last evaluation has to reach. The same order as for budget."
     )
     seeds: Seeds | None = Field(None, description="Other seeds than those of the suite. The same order as for budget.")
-    early_stop: EarlyStop | Literal["off"] | None = Field(
+    early_stop: EarlyStop | Literal["off", False] | None = Field(
         None, description="Another rule than the suite's; off: none. The same order as for budget."
     )
     tried: NonNegativeInt | None = Field(
@@ -90,7 +90,7 @@ class Suite(Config):
         description="Train the seeds of a cell together in one process (see `marl run --stacked`). auto: where its learners "
         "can; true: everywhere, else it is an error; false: each seed by itself.",
     )
-    early_stop: EarlyStop | None = Field(
+    early_stop: EarlyStop | Literal["off", False] | None = Field(
         None, description="End runs that have held their goal for a while; the table says which did. Default: never."
     )
     confidence: float = Field(0.95, ge=0.5, le=0.999, description="Of the intervals.")

@@ -44,7 +44,7 @@ class InProcess:
 
     def __init__(self, heard: Heard) -> None:
         self.running: list[Job] = []
-        self._heard = heard
+        self._heard, self._asked = heard, False
         self._ended: list[tuple[Job, Status]] = []
 
     @property
@@ -54,7 +54,7 @@ class InProcess:
     def start(self, job: Job) -> None:
         self.running.append(job)
         try:
-            self._ended.append((job, run_job(job, self._heard)))
+            self._ended.append((job, run_job(job, self._heard, lambda: self._asked)))
         finally:
             self.running.remove(job)
 
@@ -63,7 +63,8 @@ class InProcess:
         return found
 
     def stop(self) -> None:
-        """The run has heard of Ctrl-C itself."""
+        """A run that has begun has heard of Ctrl-C itself; one whose env is being built looks here."""
+        self._asked = True
 
     def close(self) -> None:
         """Nothing runs between two jobs."""

@@ -34,9 +34,10 @@ class ForMarlEval:
 def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     """What can be compared by marl-eval; empty where no cell is complete."""
     complete = {result.cell.name: result for result in results if result.complete and not result.published}
+    from_page = [result.cell.name for result in results if result.published]  # without the episodes that it asks for
     kept = _common(complete)
     if not kept:
-        return ForMarlEval({}, list(complete))
+        return ForMarlEval({}, [*complete, *from_page])
     cells = list(kept.values())
     runs = min(len(result.runs) for result in cells)
     points = min(map(_points, cells))
@@ -44,7 +45,7 @@ def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     for result in cells:
         algos = tasks.setdefault(result.cell.env, {})
         algos[result.cell.algo] = _runs(result, runs, _moments(result, points))
-    return ForMarlEval({suite: tasks}, sorted(complete.keys() - kept.keys()))
+    return ForMarlEval({suite: tasks}, sorted([*complete.keys() - kept.keys(), *from_page]))
 
 
 def _common(complete: Mapping[str, CellResult]) -> dict[str, CellResult]:

@@ -14,7 +14,6 @@ from marl.analysis.report.curves import read_results
 from marl.errors import ConfigError, UserError
 from marl.runs.directories import default_results
 from marl.runs.files import safe_name
-from marl.runs.resume_check import FREE
 from marl.scenario.config import Scenario
 from marl.scenario.load import compose
 from marl.scenario.resolve import Setup, resolve
@@ -25,8 +24,15 @@ from marl.training.build import check_fields, check_stacks
 from marl.training.memory_estimate import check_memory
 
 EVALUATION = "evaluation."
-# Measurements have to be the same in all runs of a cell, although a resumed run may change them.
-MAY_CHANGE = FREE - {"evaluation", "exploitability"}
+MAY_CHANGE = frozenset(
+    {
+        "name", "stop", "goal", "checkpoint_freq", "keep_checkpoints", "keep_resumable", "pool", "address", "ray_num_cpus",
+        "num_cpus_per_worker", "num_gpus_per_worker", "custom_resources_per_worker", "recreate_failed_workers",
+        "env_timeout_s", "device", "num_gpus", "torch_threads", "imports", "loggers", "log_sys_usage", "log_level", "output",
+        "create_env_on_driver", "record_env", "render_env",
+    }
+)  # fmt: skip
+"""Keys that change no number of a run. A run that is resumed may change others too (``load``, step sizes); a cell may not."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ def _cannot_be_run(loaded: LoadedSuite, problems: Mapping[str, str]) -> ConfigEr
 
 def _planned(config: Suite, cell: Cell, folder: Path) -> PlannedCell:
     """The cell's scenario, resolved once: seeds change neither envs nor the fields of results."""
-    raw = _raw(cell)
+    raw = raw_of(cell)
     scenario = compose({**raw, "seed": cell.seeds[0]}, cell.name)
     setup = resolve(scenario)
     policies = list(setup.policies)
@@ -144,7 +150,8 @@ def _planned(config: Suite, cell: Cell, folder: Path) -> PlannedCell:
     return PlannedCell(cell, raw, folder / cell.folder)
 
 
-def _raw(cell: Cell) -> dict[str, Any]:
+def raw_of(cell: Cell) -> dict[str, Any]:
+    """The cell's scenario without a seed, not yet checked."""
     if cell.budget is None:
         raise ConfigError("it has no budget. Give `budget`, env steps per run, to the suite, the env or the algorithm.")
     if not cell.seeds or len(set(cell.seeds)) < len(cell.seeds):
@@ -158,7 +165,8 @@ def _raw(cell: Cell) -> dict[str, Any]:
     if cell.metric.startswith(EVALUATION):
         # The best checkpoint is the one that is best by what the table shows.
         judged = {"metric": cell.metric.removeprefix(EVALUATION)}
-        raw["evaluation"] = {**judged, **(raw.get("evaluation") or {})}
+        given = raw.get("evaluation") or {}
+        raw["evaluation"] = {**judged, **given} if isinstance(given, Mapping) else given
     return raw
 
 

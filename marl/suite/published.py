@@ -3,8 +3,8 @@
 {"suite": "matrix", "cells": {"climbing/vdn": {"keys": {...}, "cpu_s": 90, "wall_s": 95, "last": {...}, "best": {...},
   "seeds": {"0": {"steps": 40960, "stopped_early": null, "line": [[2048, 125.0], ...]}}}}}
 
-A cell without runs in the suite's folder is shown as it was kept, as long as the file asks for the same: other keys, other
-seeds or a larger budget make it another cell.
+A cell that is not finished in the suite's folder is shown as it was kept, as long as the file asks for the same: other keys,
+other seeds or a larger budget make it another cell.
 """
 
 from __future__ import annotations
@@ -21,64 +21,85 @@ from marl.analysis.compare.compare import Line
 from marl.errors import ConfigError
 from marl.inputs import read_json
 from marl.storage import make_folder, write_atomically
-from marl.suite.plan import Plan, PlannedCell
+from marl.suite.load import Cell
+from marl.suite.plan import MAY_CHANGE, raw_of
 from marl.suite.results import CellResult, Estimate, SeedRun, curves_of
 
 POINTS = 40  # of a kept line, at most
+PARTS = frozenset({"keys", "cpu_s", "wall_s", "last", "best", "seeds"})
 
 
-def with_published(plan: Plan, results: Sequence[CellResult], file: Path) -> list[CellResult]:
-    """The same results; where nothing was measured, what the file holds."""
-    cells = _read(file) if file.exists() else {}
+def with_published(results: Sequence[CellResult], file: Path) -> list[CellResult]:
+    """The same results; where nothing was trained to its end, what the file holds."""
+    cells = read_published(file)
     found = []
     for result in results:
-        planned, kept = plan.find(result.cell), cells.get(result.cell.name)
-        if result.last is None and planned is not None and kept is not None and _is_same(planned, kept):
+        kept = cells.get(result.cell.name)
+        if not result.complete and not result.cell.excluded and kept is not None and _is_same(result.cell, kept):
             result = _restored(result, kept)
         found.append(result)
     return found
 
 
-def write_published(plan: Plan, results: Sequence[CellResult], file: Path) -> None:
-    """All finished cells, those that were read from the file included."""
-    before = _read(file) if file.exists() else {}
+def write_published(suite: str, results: Sequence[CellResult], file: Path) -> None:
+    """All finished cells. What was kept of the others stays: it may be of use where the file says again what it said."""
+    before = read_published(file)
     cells = {}
     for result in results:
-        planned = plan.find(result.cell)
-        if planned is None or not result.complete:
-            continue
-        cells[result.cell.name] = before[result.cell.name] if result.published else _as_json(planned, result)
+        name = result.cell.name
+        if result.complete and not result.published:
+            cells[name] = _as_json(result)
+        elif name in before:
+            cells[name] = before[name]
     make_folder(file.parent)
     rows = ",\n".join(f" {json.dumps(name)}: {json.dumps(cell)}" for name, cell in cells.items())
-    write_atomically(file, f'{{"suite": {json.dumps(plan.config.suite)}, "cells": {{\n{rows}\n}}}}\n')
+    write_atomically(file, f'{{"suite": {json.dumps(suite)}, "cells": {{\n{rows}\n}}}}\n')
 
 
-def _read(file: Path) -> dict[str, Any]:
-    content = read_json(file)
+def read_published(file: Path) -> dict[str, Any]:
+    """The kept cells by name; none where there is no file."""
+    if not file.exists():
+        return {}
+    try:
+        content = read_json(file)
+    except ValueError as error:
+        raise _damaged(file, f"it is no JSON ({error})") from None
     cells = content.get("cells") if isinstance(content, Mapping) else None
     if not isinstance(cells, Mapping):
-        raise ConfigError(
-            f'{file}: expected a JSON object with "cells", as `marl suite --page` writes it. Delete the file.'
-        )
+        raise _damaged(file, 'it has no "cells"')
+    for name, cell in cells.items():
+        if not isinstance(cell, Mapping) or not cell.keys() >= PARTS:
+            raise _damaged(file, f"cell {name!r} lacks parts of {', '.join(sorted(PARTS))}")
     return dict(cells)
 
 
-def _keys(planned: PlannedCell) -> dict[str, Any]:
+def _damaged(file: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"{file} holds the finished cells of a page, and is damaged: {what}. Restore it, or delete it: "
+        "cells whose runs are here are written anew."
+    )
+
+
+def _keys(cell: Cell) -> dict[str, Any]:
     """What makes the cell, as JSON has it; how far it is trained is told by its steps."""
-    keys: dict[str, Any] = json.loads(json.dumps({**planned.raw, "metric": planned.cell.metric}, default=str))
-    keys.pop("stop", None)
-    return keys
+    keys: dict[str, Any] = json.loads(json.dumps({**raw_of(cell), "metric": cell.metric}, default=str))
+    return _that_count(keys)
 
 
-def _is_same(planned: PlannedCell, kept: Mapping[str, Any]) -> bool:
+def _that_count(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that change no number. A stack learns what its runs learn alone."""
+    return {key: value for key, value in keys.items() if key not in MAY_CHANGE and key != "stacked"}
+
+
+def _is_same(cell: Cell, kept: Mapping[str, Any]) -> bool:
     runs = kept["seeds"]
-    if kept["keys"] != _keys(planned) or list(runs) != [str(seed) for seed in planned.cell.seeds]:
+    if _that_count(kept["keys"]) != _keys(cell) or list(runs) != [str(seed) for seed in cell.seeds]:
         return False
-    budget = planned.cell.budget or 0
+    budget = cell.budget or 0
     return all(run["stopped_early"] is not None or run["steps"] >= budget for run in runs.values())
 
 
-def _as_json(planned: PlannedCell, result: CellResult) -> dict[str, Any]:
+def _as_json(result: CellResult) -> dict[str, Any]:
     assert result.last is not None  # of a complete cell
     assert result.best is not None
     runs = {}
@@ -86,7 +107,7 @@ def _as_json(planned: PlannedCell, result: CellResult) -> dict[str, Any]:
         line = [[steps, round(value, 6)] for steps, value in _thinned(run.line)]
         runs[str(run.seed)] = {"steps": run.steps, "stopped_early": run.stopped_early, "line": line}
     return {
-        "keys": _keys(planned),
+        "keys": _keys(result.cell),
         # Whole seconds, as the table shows them: what is rounded twice may come out otherwise (1.46, 1.5, 2).
         "cpu_s": round(result.cpu_s),
         "wall_s": round(result.wall_s),

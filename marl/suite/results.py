@@ -122,7 +122,7 @@ class CellResult:
 
 
 def read_suite(plan: Plan) -> list[CellResult]:
-    """All cells of the file, also those that are excluded or were not run."""
+    """All cells of the file, also those that are excluded, were not run, or were run with other keys than the file has."""
     found = []
     for cell in plan.loaded.cells:
         planned = plan.find(cell)
@@ -130,6 +130,9 @@ def read_suite(plan: Plan) -> list[CellResult]:
             trouble = plan.unresolved.get(cell.name)
             errors = [] if trouble is None else [f"cannot be run here: {trouble}"]
             found.append(CellResult(cell, False, [], None, None, None, 0.0, 0.0, errors))
+        elif changed := planned.changed():
+            error = f"runs with other keys are there, which are not shown: {changed}"
+            found.append(CellResult(cell, planned.stacked, [], None, None, None, 0.0, 0.0, [error]))
         else:
             found.append(read_cell(planned, plan.config.confidence))
     return found

@@ -132,14 +132,14 @@ class _SeedDisplay(Quiet):
         self._clock.tell(self._seed, int(look_up(result, "timesteps_total") or 0))
 
 
-def run_job(job: Job, heard: Heard = lambda: None) -> Status:
+def run_job(job: Job, heard: Heard = lambda: None, asked_to_stop: Callable[[], bool] = lambda: False) -> Status:
     """Train the seeds of a job to their ends, or until Ctrl-C (status ``stopped``). An error is kept in files, not raised."""
     make_folder(Path(job.folder))
     be_nice(job.niceness)
     clock = _Clock(job, heard)
     clock.write()
     try:
-        outcomes = _train(job, clock)
+        outcomes = _train(job, clock, asked_to_stop)
     except KeyboardInterrupt:
         clock.write(STOPPED)
     except Exception as error:
@@ -149,12 +149,14 @@ def run_job(job: Job, heard: Heard = lambda: None) -> Status:
     return clock.status
 
 
-def _train(job: Job, clock: _Clock) -> Sequence[Outcome | Exception]:
+def _train(job: Job, clock: _Clock, asked_to_stop: Callable[[], bool]) -> Sequence[Outcome | Exception]:
     for seed in job.seeds:
         check_unlocked(job.directory(seed))
     displays = [_SeedDisplay(clock, seed) for seed in job.seeds]
     with ExitStack() as opened:
         trainers = [_open(job, seed, opened) for seed in job.seeds]
+        if asked_to_stop():
+            raise KeyboardInterrupt
         if job.raw["stacked"]:
             return run_stack(trainers, displays)
         return [run_until_stopped(trainers[0], displays[0])]

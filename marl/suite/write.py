@@ -19,7 +19,7 @@ from marl.storage import make_folder, write_atomically
 from marl.suite.marl_eval import for_marl_eval
 from marl.suite.peers import Peer, read_peers
 from marl.suite.plan import Plan
-from marl.suite.published import with_published, write_published
+from marl.suite.published import read_published, with_published, write_published
 from marl.suite.results import CellResult, Curves, read_suite
 from marl.suite.table import put_into, section
 
@@ -37,6 +37,15 @@ class Written:
     left_out: Sequence[str]  # of the file for marl-eval
 
 
+def check_writable(plan: Plan, page: Path | None) -> None:
+    """Refuse what could not be written or read in the end, before anything is trained."""
+    read_peers(plan.loaded)
+    if page is not None:
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        put_into(before, plan.config.suite, "")
+        read_published(page.parent / "pictures" / f"suite_{safe_name(plan.config.suite)}.json")
+
+
 def write_all(plan: Plan, page: Path | None) -> Written:
     """Write what the runs have come to so far: into the suite's folder, and into a page where one is given."""
     config = plan.config
@@ -45,7 +54,7 @@ def write_all(plan: Plan, page: Path | None) -> Written:
     name = safe_name(config.suite)
     where = plan.folder if page is None else page.parent / "pictures"
     if page is not None:
-        results = with_published(plan, results, where / f"suite_{name}.json")
+        results = with_published(results, where / f"suite_{name}.json")
     picture = _drawn(plan, results, peers, where / f"suite_{name}.svg")
     base = plan.folder if page is None else page.parent
     shown = None if picture is None else os.path.relpath(picture, base).replace(os.sep, "/")
@@ -62,7 +71,7 @@ def write_all(plan: Plan, page: Path | None) -> Written:
     if page is not None:
         before = page.read_text(encoding="utf-8") if page.exists() else ""
         write_atomically(page, put_into(before, config.suite, text))
-        write_published(plan, results, where / f"suite_{name}.json")
+        write_published(config.suite, results, where / f"suite_{name}.json")
         files += [page, where / f"suite_{name}.json"]
     return Written(results, text, files, evaluated.left_out)
 

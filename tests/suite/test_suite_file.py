@@ -19,7 +19,7 @@ from marl.suite.plan import plan_suite
 from marl.suite.results import read_suite
 from marl.suite.schema import suite_schema
 from marl.suite.table import section
-from tests.suite.small import SMALL, planned, written
+from tests.suite.small import DQN, PPO, SMALL, planned, written
 
 
 def refused(folder: Path, **changes: Any) -> str:
@@ -203,3 +203,19 @@ def test_the_schema_knows_what_the_loader_takes() -> None:
     assert list(validator.iter_errors({**SMALL, "sedes": 3}))
     assert list(validator.iter_errors({**SMALL, "envs": envs(publishd={})}))
     assert list(validator.iter_errors({**SMALL, "algos": {"ppo": {"seed": 3}}}))
+
+
+@pytest.mark.parametrize("word", ["off", False])
+def test_an_early_stop_is_switched_off_by_the_word_also_where_yaml_reads_it_as_false(tmp_path: Path, word: Any) -> None:
+    rule = {"in_a_row": 2, "goal": 7.0}
+    algos = {"ppo": {**PPO, "early_stop": word}, "dqn": DQN}
+    ppo, dqn = load_suite(written(tmp_path, early_stop=rule, algos=algos)).cells
+    assert ppo.early_stop is None
+    assert dqn.early_stop is not None
+    assert all(cell.early_stop is None for cell in load_suite(written(tmp_path, early_stop=word)).cells)
+
+
+@pytest.mark.parametrize("given", [5, [1], True])
+def test_an_evaluation_that_is_no_section_is_refused(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(ConfigError, match="evaluation"):
+        planned(tmp_path, scenario={"evaluation": given})

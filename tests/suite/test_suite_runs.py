@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from marl.cli.app import app
 from marl.errors import ConfigError
 from marl.runs.lock import LOCK
 from marl.suite.early_stop import held_since
+from marl.suite.hosts import InProcess
 from marl.suite.load import Rule
 from marl.suite.results import read_suite
-from marl.suite.run import How
+from marl.suite.run import How, jobs_of
 from marl.suite.screen import Screen
 from marl.suite.train import DONE, Job, Status
 from tests.suite.small import DQN, PPO, SMALL, numbers_in, planned, silent, trained, written
@@ -200,16 +202,118 @@ def test_a_page_keeps_cells_that_another_machine_has_trained(tmp_path: Path) -> 
     assert write("nowhere", "--no-runs", "--budget", "32") == there
     changed = write("nowhere", "--no-runs", algos={"ppo": {**PPO, "lr": 0.5}, "dqn": {**DQN, "budget": 640}})
     assert [line.count("not run") for line in changed] == [1, 1]
-    assert json.loads((tmp_path / "pictures/suite_small.json").read_text(encoding="utf-8"))["cells"] == {}
+    assert write("nowhere", "--no-runs") == there, "what the file does not ask for any more is kept all the same"
+    # What changes no number takes nothing away, and neither does an env that is not there.
+    more = {
+        "scenario": {**SMALL["scenario"], "checkpoint_freq": 7},
+        "envs": {"two": {"env": "two_step_game", "goal": 7}},
+    }
+    assert [line.count("not run") for line in write("nowhere", "--no-runs", **more)] == [0, 0]
+    write(
+        "nowhere",
+        "--no-runs",
+        "--only",
+        "two/ppo",
+        envs={"two": {"env": "two_step_game"}, "not": {"env": "vmas:balance"}},
+    )
+    assert write("nowhere", "--no-runs") == there
 
 
-def test_a_damaged_file_of_kept_cells_is_told(tmp_path: Path) -> None:
+def test_a_run_that_was_only_begun_does_not_take_the_place_of_a_finished_one(tmp_path: Path) -> None:
+    page, file = tmp_path / "page.md", written(tmp_path, seeds=1, budget=128, algos={"ppo": PPO})
+    kept = tmp_path / "pictures/suite_small.json"
+    runner = CliRunner()
+    assert runner.invoke(app, ["suite", str(file), "--out", str(tmp_path / "one"), "--page", str(page)]).exit_code == 0
+    before = kept.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")
+    other = ["suite", str(file), "--out", str(tmp_path / "other")]
+    assert runner.invoke(app, [*other, "--budget", "64"]).exit_code == 0
+    assert runner.invoke(app, [*other, "--no-runs", "--page", str(page)]).exit_code == 0
+    assert (kept.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")) == before
+
+
+def test_runs_of_other_keys_are_not_shown_and_not_kept(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "pictures/suite_small.json"
+
+    def write(*more: str, **changes: Any) -> str:
+        file = written(tmp_path, seeds=1, budget=64, **changes)
+        found = CliRunner().invoke(
+            app, ["suite", str(file), "--out", str(tmp_path / "out"), "--page", str(page), *more]
+        )
+        assert found.exit_code == 0, found.output
+        return page.read_text(encoding="utf-8")
+
+    write()
+    before = kept.read_text(encoding="utf-8")
+    faster = {"ppo": {**PPO, "lr": 0.5}, "dqn": DQN}
+    for option in (["--no-runs"], ["--only", "two/dqn"]):
+        text = write(*option, algos=faster)
+        assert re.search(r"\|.*\| ppo \| not run \|", text)
+        assert "runs with other keys are there, which are not shown" in text
+        assert "0.5" not in kept.read_text(encoding="utf-8")
+    assert kept.read_text(encoding="utf-8") == before
+    write()
+    assert kept.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"load": {"default_policy": "elsewhere"}}, {"explore": False}, {"input": "elsewhere"}, {"lr": 0.5}],
+    ids=["load", "explore", "input", "lr"],
+)
+def test_keys_that_change_numbers_are_noticed(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Also those that a resumed run may change."""
+    first = planned(tmp_path, seeds=1, budget=64, algos={"ppo": PPO})
+    trained(first)
+    (cell,) = first.cells
+    again = replace(cell, raw={**cell.raw, **more})
+    assert not replace(cell, raw={**cell.raw, "checkpoint_freq": 9}).changed()
+    assert next(iter(more)) in again.changed()
+
+
+def test_what_could_not_be_written_is_told_before_anything_is_trained(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- end suite small -->\n", encoding="utf-8")
+    words = ["suite", str(written(tmp_path, seeds=1)), "--out", str(tmp_path / "out"), "--page", str(page)]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, ConfigError)
+    assert "without the other" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+HOST: list[InProcess] = []
+
+
+class StopsItsSuite(FailsLater):
+    """Somebody presses Ctrl-C while it is built."""
+
+    def __new__(cls, config: Any = None) -> Any:
+        for host in HOST:
+            host.stop()
+        return super().__new__(cls, config)
+
+
+def test_a_suite_that_is_stopped_while_an_env_is_built_trains_nothing(tmp_path: Path) -> None:
+    name = f"{__name__}:StopsItsSuite"
+    plan = planned(tmp_path, seeds=1, algos={"ppo": PPO}, envs={"two": {"env": name}})
+    (job,) = jobs_of(plan.cells)
+    HOST.append(InProcess(lambda: None))
+    try:
+        HOST[0].start(job)
+    finally:
+        (host,) = HOST
+        HOST.clear()
+    ((_, status),) = host.ended()
+    assert (status.status, status.steps) == ("stopped", {})
+
+
+@pytest.mark.parametrize("content", ["[]", "no json", '{"cells": {"two/ppo": {}}}'])
+def test_a_damaged_file_of_kept_cells_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures/suite_small.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "pictures/suite_small.json").write_text(content, encoding="utf-8")
     words = ["suite", str(written(tmp_path, seeds=1)), "--out", str(tmp_path / "out"), "--no-runs"]
     result = CliRunner().invoke(app, [*words, "--page", str(tmp_path / "page.md")])
     assert isinstance(result.exception, ConfigError)
-    assert "Delete the file" in str(result.exception)
+    assert "Restore it, or delete it" in str(result.exception)
 
 
 def test_time_that_is_up_stops_in_order_and_says_so(tmp_path: Path) -> None:
