@@ -33,11 +33,12 @@ class ForMarlEval:
 
 def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     """What can be compared by marl-eval; empty where no cell is complete."""
-    complete = {result.cell.name: result for result in results if result.complete and not result.published}
-    from_page = [result.cell.name for result in results if result.published]  # without the episodes that it asks for
-    kept = _common(complete)
+    complete = {result.cell.name: result for result in results if result.complete}
+    # Those that a page has kept lack the episodes that marl-eval asks for.
+    kept = _common({name: result for name, result in complete.items() if not result.published})
+    left_out = sorted(complete.keys() - kept.keys())
     if not kept:
-        return ForMarlEval({}, [*complete, *from_page])
+        return ForMarlEval({}, left_out)
     cells = list(kept.values())
     runs = min(len(result.runs) for result in cells)
     points = min(map(_points, cells))
@@ -45,7 +46,7 @@ def for_marl_eval(suite: str, results: Sequence[CellResult]) -> ForMarlEval:
     for result in cells:
         algos = tasks.setdefault(result.cell.env, {})
         algos[result.cell.algo] = _runs(result, runs, _moments(result, points))
-    return ForMarlEval({suite: tasks}, sorted([*complete.keys() - kept.keys(), *from_page]))
+    return ForMarlEval({suite: tasks}, left_out)
 
 
 def _common(complete: Mapping[str, CellResult]) -> dict[str, CellResult]:
