@@ -194,6 +194,9 @@ def test_a_page_keeps_cells_that_another_machine_has_trained(tmp_path: Path) -> 
     assert there[0] == here[0], "to the last digit, seconds included"
     assert "not run" not in there[1]
     svg = (tmp_path / "pictures/suite_small.svg").read_text(encoding="utf-8")
+    words = ["suite", str(tmp_path / "small.yaml"), "--out", str(tmp_path / "there"), "--page", str(page), "--no-runs"]
+    told = CliRunner().invoke(app, words).output
+    assert re.search(r"not in marl_eval\.json, .*: two/ppo", told), "it has no episodes of what a page has kept"
     assert write("nowhere", "--no-runs") == there
     assert "ppo" in svg
     kept = json.loads((tmp_path / "pictures/suite_small.json").read_text(encoding="utf-8"))["cells"]
